@@ -18,9 +18,9 @@ import (
 
 // The public packages are those outside of internal, cmd and examples. api/PACKAGE.txt has the
 // exported names of each, one a line in the manner of Go's own api/*.txt: a diff of these files
-// shows a change of the API in review. Each line counts as one name: a constant, variable,
-// function or type, a field of a struct, a method of a type or interface, also one that a type
-// gets from an unexported type that it embeds.
+// shows a change of the API in review. Each line counts as one name. That is a constant, a
+// variable, a function or a type, a field of a struct, or a method of a type or interface.
+// Methods that a type gets from an unexported type that it embeds count, too.
 
 // mostNames is how many names all public packages may have, those of generated code left out.
 const mostNames = 250

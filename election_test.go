@@ -68,16 +68,16 @@ func TestLead(t *testing.T) {
 		defer l.Close()
 		defer m.Close()
 		ctx, cancel := context.WithCancel(t.Context())
-		reigns := make(chan uint64, 10) // their tokens
+		leaderships := make(chan uint64, 10) // their tokens
 		ended := make(chan error)
 		go func() {
 			ended <- election(l, "a").Lead(ctx, func(ctx context.Context, lease tenure.Lease) error {
-				reigns <- lease.Token()
+				leaderships <- lease.Token()
 				<-ctx.Done()
 				return context.Cause(ctx)
 			})
 		}()
-		first := <-reigns
+		first := <-leaderships
 		fix.Cut(l)
 		lease, err := election(m, "b").Campaign(t.Context())
 		if err != nil {
@@ -85,14 +85,14 @@ func TestLead(t *testing.T) {
 		}
 		fix.Heal(l)
 		synctest.Wait()
-		if n := len(reigns); n != 0 {
+		if n := len(leaderships); n != 0 {
 			t.Errorf("led %d more times while another leads, want none", n)
 		}
 		if err := lease.Release(t.Context()); err != nil {
 			t.Error(err)
 		}
 		select {
-		case second := <-reigns:
+		case second := <-leaderships:
 			if second <= lease.Token() || lease.Token() <= first {
 				t.Errorf("leaders with tokens %d, %d, %d; want them to grow", first, lease.Token(), second)
 			}
@@ -113,9 +113,9 @@ func TestLeadEndsWithAnotherLoss(t *testing.T) {
 		l, m := store.Open(), store.Open()
 		defer l.Close()
 		defer m.Close()
-		reigns := 0
+		leaderships := 0
 		err := election(l, "a").Lead(t.Context(), func(ctx context.Context, leading tenure.Lease) error {
-			if reigns++; reigns > 1 {
+			if leaderships++; leaderships > 1 {
 				return errors.New("it leads again")
 			}
 			return tenure.Do(ctx, m, tenure.Claim{Name: "shard", TTL: ttl}, func(ctx context.Context, lease tenure.Lease) error {
@@ -128,8 +128,8 @@ func TestLeadEndsWithAnotherLoss(t *testing.T) {
 				return context.Cause(ctx)
 			})
 		})
-		if !errors.Is(err, tenure.ErrLost) || reigns != 1 {
-			t.Errorf("Lead returns %v after leading %d times, want %v after 1", err, reigns, tenure.ErrLost)
+		if !errors.Is(err, tenure.ErrLost) || leaderships != 1 {
+			t.Errorf("Lead returns %v after leading %d times, want %v after 1", err, leaderships, tenure.ErrLost)
 		}
 	})
 }
@@ -143,15 +143,15 @@ func TestLeadEndsWithTheWork(t *testing.T) {
 			defer m.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
-			reigns := 0
+			leaderships := 0
 			err := election(l, "a").Lead(ctx, func(context.Context, tenure.Lease) error {
-				if reigns++; reigns > 1 {
+				if leaderships++; leaderships > 1 {
 					cancel()
 				}
 				return want
 			})
-			if err != want || reigns != 1 {
-				t.Errorf("the work returns %v while it leads, and Lead %v after leading %d times; want that after 1", want, err, reigns)
+			if err != want || leaderships != 1 {
+				t.Errorf("the work returns %v while it leads, and Lead %v after leading %d times; want that after 1", want, err, leaderships)
 			}
 			if s, err := m.Observe(t.Context(), "n"); err != nil || len(s.Holders) > 0 {
 				t.Errorf("then %+v lead, %v; want nobody", s.Holders, err)

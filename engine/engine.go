@@ -84,14 +84,14 @@ func Open(ctx context.Context, url string) (tenure.Leaser, error) {
 }
 
 func openFlease(ctx context.Context, url string) (tenure.Leaser, error) {
-	path, socket, err := fleaseSocket(url)
+	path, socket, err := flease.SocketOfURL(url)
 	if err != nil {
 		return nil, err
 	}
 	if socket {
 		return opened(flease.Dial(ctx, path))
 	}
-	cfg, err := fleasePeer(url)
+	cfg, err := flease.ReadURL(url)
 	if err != nil {
 		return nil, err
 	}
@@ -108,21 +108,4 @@ func opened[L tenure.Leaser](l L, err error) (tenure.Leaser, error) {
 		return nil, err
 	}
 	return l, nil
-}
-
-// fleaseSocket is flease.SocketOfURL, with errors that name the URL.
-func fleaseSocket(url string) (path string, ok bool, err error) {
-	if path, ok, err = flease.SocketOfURL(url); err != nil {
-		err = fmt.Errorf("%w %q: %w", ErrURL, url, err)
-	}
-	return path, ok, err
-}
-
-// fleasePeer is flease.ReadURL, with errors that name the URL.
-func fleasePeer(url string) (flease.Config, error) {
-	cfg, err := flease.ReadURL(url)
-	if err != nil {
-		err = fmt.Errorf("%w %q: %w", ErrURL, url, err)
-	}
-	return cfg, err
 }

@@ -65,7 +65,7 @@ func TestPaths(t *testing.T) {
 }
 
 func TestPeers(t *testing.T) {
-	cfg, err := fleasePeer("flease://b:1@c:1,a:1,b:1/?t_max=10s&epsilon=5ms&round=20ms&cell=5&cluster=x&listen=:2&state=/var/x&clock=kernel")
+	cfg, err := flease.ReadURL("flease://b:1@c:1,a:1,b:1/?t_max=10s&epsilon=5ms&round=20ms&cell=5&cluster=x&listen=:2&state=/var/x&clock=kernel")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,20 +85,20 @@ func TestPeers(t *testing.T) {
 	if err := os.WriteFile(file, []byte("epoch 7\n3 127.0.0.1:1 # we\n\n4 192.0.2.1:1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if cfg, err := fleasePeer("flease://a:1@a:1?clock=trust"); err != nil || cfg.CheckClock || cfg.TLS != nil {
+	if cfg, err := flease.ReadURL("flease://a:1@a:1?clock=trust"); err != nil || cfg.CheckClock || cfg.TLS != nil {
 		t.Errorf("a clock that is trusted: %+v, %v", cfg, err)
 	}
-	if cfg, err := fleasePeer("flease://a:1@a:1?cell=1&t_max=1ns"); err != nil || cfg.Replicas != 1 || cfg.TMax != 1 {
+	if cfg, err := flease.ReadURL("flease://a:1@a:1?cell=1&t_max=1ns"); err != nil || cfg.Replicas != 1 || cfg.TMax != 1 {
 		t.Errorf("the least that can be asked for: %+v, %v", cfg, err)
 	}
-	if cfg, err = fleasePeer("flease://self@" + file); err != nil || cfg.Self != "127.0.0.1:1" {
+	if cfg, err = flease.ReadURL("flease://self@" + file); err != nil || cfg.Self != "127.0.0.1:1" {
 		t.Errorf("from a file: %v, %v", cfg.Self, err)
 	}
-	path, socket, err := fleaseSocket("flease:///run/x%3fy+z.sock")
+	path, socket, err := flease.SocketOfURL("flease:///run/x%3fy+z.sock")
 	if path != "/run/x?y+z.sock" || !socket || err != nil {
 		t.Errorf("%q, %v, %v", path, socket, err)
 	}
-	if _, socket, _ := fleaseSocket("flease://a:1@a:1"); socket {
+	if _, socket, _ := flease.SocketOfURL("flease://a:1@a:1"); socket {
 		t.Error("a peer is taken for a socket")
 	}
 }
@@ -109,7 +109,7 @@ func TestEachReadsItsOwn(t *testing.T) {
 		"etcd":   func(url string) error { _, err := etcd.ReadURL(url); return err },
 		"file":   func(url string) error { _, err := file.ReadURL(url); return err },
 		"redis":  func(url string) error { _, err := redis.ReadURL(url); return err },
-		"flease": func(url string) error { _, err := fleasePeer(url); return err },
+		"flease": func(url string) error { _, err := flease.ReadURL(url); return err },
 	}
 	for _, c := range []struct{ scheme, rest, reader string }{
 		{"etcd", "a", "etcd"}, {"etcds", "a", "etcd"}, {"file", "/a", "file"},
@@ -123,7 +123,7 @@ func TestEachReadsItsOwn(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/run/peer.sock", "file:///run/peer.sock", "flease:/run/peer.sock"} {
-		if got, socket, err := fleaseSocket(path); got != "" || socket || err != nil {
+		if got, socket, err := flease.SocketOfURL(path); got != "" || socket || err != nil {
 			t.Errorf("%s is taken for the socket of a peer: %q, %v", path, got, err)
 		}
 	}

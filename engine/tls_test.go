@@ -19,6 +19,7 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/holder/certs"
 	"github.com/tenure-lease/tenure/internal/holder/etcd"
+	"github.com/tenure-lease/tenure/internal/holder/flease"
 	"github.com/tenure-lease/tenure/internal/holder/redis"
 )
 
@@ -115,7 +116,7 @@ func meet(t *testing.T, server, client *tls.Config) (atServer, atClient error) {
 // dials.
 func TestFleasePeersAuthenticateEachOther(t *testing.T) {
 	ours, theirs := newAuthority(t), newAuthority(t)
-	cfg, err := fleasePeer("flease://a:1@a:1?" + ours.options(ours.issue()))
+	cfg, err := flease.ReadURL("flease://a:1@a:1?" + ours.options(ours.issue()))
 	if err != nil || cfg.TLS == nil {
 		t.Fatalf("a URL with certificates makes a peer with TLS %v, %v", cfg.TLS, err)
 	}
@@ -159,10 +160,10 @@ func TestFleaseNeedsAllCertificates(t *testing.T) {
 				some[name] = value
 			}
 		}
-		_, err := fleasePeer("flease://a:1@a:1?" + some.Encode())
+		_, err := flease.ReadURL("flease://a:1@a:1?" + some.Encode())
 		wantURLError(t, err, missing+" is missing")
 	}
-	_, err := fleasePeer("flease://a:1@a:1?servername=x")
+	_, err := flease.ReadURL("flease://a:1@a:1?servername=x")
 	wantURLError(t, err, "cacert is missing")
 }
 

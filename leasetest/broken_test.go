@@ -23,23 +23,23 @@ var misbehaviors = []struct {
 	make func() Fixture
 	want string // the name of a case
 }{
-	{"everybody holds", func() Fixture {
+	{"each claim is for a name of its own", func() Fixture {
 		return breakClaims(func(c *tenure.Claim) { c.Name = fmt.Sprintf("%s%d", c.Name, serial.Add(1)) })
 	}, "exclusive-holders-never-overlap"},
-	{"exclusive is shared", func() Fixture {
+	{"exclusive claims are made as shared ones", func() Fixture {
 		return breakClaims(func(c *tenure.Claim) { c.Slots = tenure.Shared })
 	}, "shared-beside-shared-only"},
-	{"one slot too many", func() Fixture {
+	{"claims with several slots get one more", func() Fixture {
 		return breakClaims(func(c *tenure.Claim) {
 			if c.Slots > 1 {
 				c.Slots++
 			}
 		})
 	}, "slots-are-never-exceeded"},
-	{"slots are one", func() Fixture {
+	{"all claims are for one slot", func() Fixture {
 		return breakClaims(func(c *tenure.Claim) { c.Slots = 1 })
 	}, "shared-beside-shared-only"},
-	{"readers overtake", func() Fixture {
+	{"shared tries pass those that wait", func() Fixture {
 		return breakEach(func(_ *Memory, l *broken) {
 			l.try = func(ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
 				if c.Slots == tenure.Shared {
@@ -49,31 +49,31 @@ var misbehaviors = []struct {
 			}
 		})
 	}, "arrivals-are-not-overtaken"},
-	{"names below a name are that name", func() Fixture {
+	{"a name below another is taken for that one", func() Fixture {
 		return breakClaims(func(c *tenure.Claim) { c.Name = strings.TrimSuffix(c.Name, "/sub") })
 	}, "names-are-independent"},
-	{"tokens begin anew with each Leaser", func() Fixture {
+	{"each Leaser counts tokens from one", func() Fixture {
 		return breakEach(func(_ *Memory, l *broken) {
 			var count uint64
 			l.lease = func(x *brokenLease) { count++; n := count; x.token = func() uint64 { return n } }
 		})
 	}, "tokens-only-grow"},
-	{"the token is that of the last release", func() Fixture {
+	{"all tenures have the same token", func() Fixture {
 		return breakLeases(func(x *brokenLease) { x.token = func() uint64 { return 7 } })
 	}, "exclusive-holders-never-overlap"},
-	{"tokens are forgotten over a restart", func() Fixture {
+	{"a restart resets the tokens", func() Fixture {
 		m := NewMemory()
 		f := m.Fixture(brokenTTL)
 		f.Restart = func() error { m.token = 0; return nil }
 		return f
 	}, "tokens-grow-over-a-restart"},
-	{"tokens are forgotten over a crash, those in use too", func() Fixture {
+	{"a crash resets the tokens, those in use too", func() Fixture {
 		m := NewMemory()
 		f := m.Fixture(brokenTTL)
 		f.Crash = func() error { m.token = 0; return nil }
 		return f
 	}, "tokens-grow-over-a-crash-while-held"},
-	{"a crash ends the tenure and its token is given again", func() Fixture {
+	{"a crash gives the last token out again", func() Fixture {
 		m := NewMemory()
 		f := m.Fixture(brokenTTL)
 		f.Crash = func() error {
@@ -84,8 +84,8 @@ var misbehaviors = []struct {
 		}
 		return f
 	}, "tokens-grow-over-a-crash-while-held"},
-	{"who came last is let in first", func() Fixture { return lastFirst() }, "exclusive-waiters-in-order-of-arrival"},
-	{"a release that nobody heard of succeeds", func() Fixture {
+	{"the latest waiter is admitted first", func() Fixture { return lastFirst() }, "exclusive-waiters-in-order-of-arrival"},
+	{"an unconfirmed release returns nil", func() Fixture {
 		return breakLeases(func(x *brokenLease) {
 			x.release = func(ctx context.Context) error {
 				if err := x.memoryLease.Release(ctx); errors.Is(err, tenure.ErrLost) {
@@ -95,7 +95,7 @@ var misbehaviors = []struct {
 			}
 		})
 	}, "unconfirmed-release-is-told"},
-	{"a release that nobody heard of keeps the lease", func() Fixture {
+	{"an unconfirmed release leaves the lease held", func() Fixture {
 		return breakLeases(func(x *brokenLease) {
 			x.release = func(ctx context.Context) error {
 				if x.leaser.line.call(ctx, func() {}) != nil {
@@ -105,7 +105,7 @@ var misbehaviors = []struct {
 			}
 		})
 	}, "unconfirmed-release-is-told"},
-	{"the clock stands still in suspend", func() Fixture {
+	{"deadlines do not count suspend", func() Fixture {
 		return breakLeases(func(x *brokenLease) {
 			began, deadline := time.Now(), x.memoryLease.Deadline()
 			x.check = func() error {
@@ -116,7 +116,7 @@ var misbehaviors = []struct {
 			}
 		})
 	}, "suspend-counts"},
-	{"a refusal names nobody", func() Fixture {
+	{"a refusal is no HeldError", func() Fixture {
 		return breakEach(func(_ *Memory, l *broken) {
 			l.try = func(ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
 				lease, err := l.memoryLeaser.TryAcquire(ctx, c)
@@ -127,7 +127,7 @@ var misbehaviors = []struct {
 			}
 		})
 	}, "errors-say-what-to-do"},
-	{"a loss is told twice", func() Fixture {
+	{"a loss is wrapped in ErrLost twice", func() Fixture {
 		return breakLeases(func(x *brokenLease) {
 			x.check = func() error {
 				if err := x.memoryLease.Check(); err != nil {
@@ -137,36 +137,36 @@ var misbehaviors = []struct {
 			}
 		})
 	}, "errors-say-what-to-do"},
-	{"nothing is renewed", func() Fixture {
+	{"leases are never renewed", func() Fixture {
 		return breakEach(func(_ *Memory, l *broken) { l.lease = func(*brokenLease) { l.line.cut() } })
 	}, "renewed-while-held"},
-	{"the first failed renewal is a loss", func() Fixture {
+	{"one failed renewal loses the lease", func() Fixture {
 		f := NewMemory().Fixture(brokenTTL)
 		cut := f.Cut
 		f.Cut = func(l tenure.Leaser) { cut(l); loseAll(l.(*memoryLeaser)) }
 		return f
 	}, "short-outage-is-survived"},
-	{"lost before the deadline", func() Fixture {
+	{"leases are lost before their deadline", func() Fixture {
 		f := NewMemory().Fixture(brokenTTL)
 		cut := f.Cut
 		f.Cut = func(l tenure.Leaser) { cut(l); loseAll(l.(*memoryLeaser)) }
 		return f
 	}, "done-closes-at-the-local-deadline"},
-	{"Done closes late", func() Fixture {
+	{"Done closes two TTLs late", func() Fixture {
 		return breakLeases(func(x *brokenLease) {
 			late := make(chan struct{})
 			go func() { <-x.memoryLease.Done(); <-time.After(2 * brokenTTL); close(late) }()
 			x.closes = late
 		})
 	}, "done-closes-at-the-local-deadline"},
-	{"Done closes late, and the next holder has begun", func() Fixture {
+	{"Done closes after the next holder has begun", func() Fixture {
 		return breakLeases(func(x *brokenLease) {
 			late := make(chan struct{})
 			go func() { <-x.memoryLease.Done(); <-time.After(2 * brokenTTL); close(late) }()
 			x.closes = late
 		})
 	}, "exclusive-under-partitions"},
-	{"Check believes in the best", func() Fixture {
+	{"Check returns nil after a loss", func() Fixture {
 		return breakLeases(func(x *brokenLease) { x.check = func() error { return nil } })
 	}, "exclusive-under-partitions"},
 	{"the deadline counts from the answer", func() Fixture {
@@ -175,8 +175,8 @@ var misbehaviors = []struct {
 			x.deadline = func() time.Time { return answered.Add(brokenTTL) }
 		})
 	}, "deadline-counts-from-the-send"},
-	{"what the store shows is believed", func() Fixture { return breakEach(believeTheStore) }, "loss-is-final"},
-	{"who was lost holds again once a late answer is there", func() Fixture {
+	{"leases that the store shows are held on after a loss", func() Fixture { return breakEach(believeTheStore) }, "loss-is-final"},
+	{"Check returns nil again a TTL after a loss", func() Fixture {
 		return breakLeases(func(x *brokenLease) {
 			var lost time.Time
 			x.check = func() error {
@@ -191,24 +191,24 @@ var misbehaviors = []struct {
 			}
 		})
 	}, "late-renewal-is-a-loss"},
-	{"a late renewal counts", func() Fixture { return breakEach(believeTheStore) }, "late-renewal-is-a-loss"},
-	{"there is no lock delay", func() Fixture {
+	{"renewals after the deadline count", func() Fixture { return breakEach(believeTheStore) }, "late-renewal-is-a-loss"},
+	{"the lock delay is left out", func() Fixture {
 		return breakClaims(func(c *tenure.Claim) { c.LockDelay = 0 })
 	}, "lock-delay-after-a-loss"},
-	{"the lock delay is the holder's", func() Fixture {
+	{"the lock delay is added to the TTL", func() Fixture {
 		return breakClaims(func(c *tenure.Claim) { c.TTL, c.LockDelay = c.TTL+c.LockDelay, 0 })
 	}, "lock-delay-after-a-loss"},
-	{"renewals wait for a third of TTL and lock delay", func() Fixture {
+	{"renewals come every third of TTL and lock delay", func() Fixture {
 		return breakLeases(func(x *brokenLease) {
 			if c := x.entry.claim; (c.TTL+c.LockDelay)/3 > c.TTL {
 				x.cancel()
 			}
 		})
 	}, "lock-delay-longer-than-the-ttl"},
-	{"the lock delay is a TTL at most", func() Fixture {
+	{"lock delays are cut to a TTL", func() Fixture {
 		return breakClaims(func(c *tenure.Claim) { c.LockDelay = min(c.LockDelay, c.TTL) })
 	}, "lock-delay-longer-than-the-ttl"},
-	{"a release is delayed, too", func() Fixture {
+	{"releases wait for the lock delay", func() Fixture {
 		return breakLeases(func(x *brokenLease) {
 			x.release = func(ctx context.Context) error {
 				x.mu.Lock()
@@ -226,7 +226,7 @@ var misbehaviors = []struct {
 			}
 		})
 	}, "lock-delay-longer-than-the-ttl"},
-	{"who lost with a lock delay renews on", func() Fixture {
+	{"leases are renewed after their loss", func() Fixture {
 		return breakLeases(func(x *brokenLease) {
 			go func() {
 				for range 10 {
@@ -236,12 +236,12 @@ var misbehaviors = []struct {
 			}()
 		})
 	}, "lock-delay-longer-than-the-ttl"},
-	{"Release waits for the deadline", func() Fixture {
+	{"Release frees the name at the deadline only", func() Fixture {
 		return breakLeases(func(x *brokenLease) {
 			x.release = func(context.Context) error { x.leaser.line.cut(); defer x.leaser.line.heal(); return nil }
 		})
 	}, "release-frees-at-once"},
-	{"Release frees whoever holds", func() Fixture {
+	{"Release frees other holders, too", func() Fixture {
 		return breakEach(func(m *Memory, l *broken) {
 			l.lease = func(x *brokenLease) {
 				x.release = func(ctx context.Context) error {
@@ -253,17 +253,17 @@ var misbehaviors = []struct {
 			}
 		})
 	}, "release-never-frees-a-newer-holder"},
-	{"Release hides a loss", func() Fixture {
+	{"Release returns nil after a loss", func() Fixture {
 		return breakLeases(func(x *brokenLease) {
 			x.release = func(ctx context.Context) error { x.memoryLease.Release(ctx); return nil }
 		})
 	}, "release-never-frees-a-newer-holder"},
-	{"Close keeps the leases", func() Fixture {
+	{"Close leaves leases held", func() Fixture {
 		return breakEach(func(_ *Memory, l *broken) {
 			l.close = func() error { l.cancel(); l.line.cut(); return nil }
 		})
 	}, "close-releases"},
-	{"Acquire does not look at its context", func() Fixture {
+	{"Acquire returns long after its context ends", func() Fixture {
 		return breakEach(func(_ *Memory, l *broken) {
 			l.wait = func(ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
 				lease, err := l.memoryLeaser.Acquire(ctx, c)
@@ -274,7 +274,7 @@ var misbehaviors = []struct {
 			}
 		})
 	}, "waiting-ends-with-the-context"},
-	{"silence looks like a holder", func() Fixture {
+	{"an outage is returned as a HeldError", func() Fixture {
 		return breakEach(func(m *Memory, l *broken) {
 			l.wait = func(ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
 				lease, err := l.memoryLeaser.Acquire(ctx, c)
@@ -286,7 +286,7 @@ var misbehaviors = []struct {
 			}
 		})
 	}, "waiting-ends-with-the-context"},
-	{"who gives up stays in the queue", func() Fixture {
+	{"claims that are given up stay in the queue", func() Fixture {
 		return breakEach(func(m *Memory, l *broken) {
 			l.wait = func(ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
 				lease, err := l.memoryLeaser.Acquire(ctx, c)
@@ -298,7 +298,7 @@ var misbehaviors = []struct {
 			}
 		})
 	}, "waiting-ends-with-the-context"},
-	{"TryAcquire says no without a reason", func() Fixture {
+	{"TryAcquire hides the cause of each error", func() Fixture {
 		return breakEach(func(_ *Memory, l *broken) {
 			l.try = func(ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
 				lease, err := l.memoryLeaser.TryAcquire(ctx, c)
@@ -309,7 +309,7 @@ var misbehaviors = []struct {
 			}
 		})
 	}, "try-tells-who-holds"},
-	{"a call is remembered", func() Fixture {
+	{"calls that have ended are kept in memory", func() Fixture {
 		return breakEach(func(_ *Memory, l *broken) {
 			l.wait = func(ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
 				context.AfterFunc(l.ctx, func() { <-ctx.Done() })
@@ -317,12 +317,12 @@ var misbehaviors = []struct {
 			}
 		})
 	}, "ended-calls-are-forgotten"},
-	{"nobody is seen to hold", func() Fixture {
+	{"Observe shows no holders", func() Fixture {
 		return breakEach(func(_ *Memory, l *broken) {
 			l.observe = func(s tenure.State) tenure.State { s.Holders = nil; return s }
 		})
 	}, "observe-does-not-contend"},
-	{"nobody knows until when", func() Fixture {
+	{"Observe shows no Until", func() Fixture {
 		return breakEach(func(_ *Memory, l *broken) {
 			l.observe = func(s tenure.State) tenure.State {
 				for i := range s.Holders {
@@ -332,10 +332,10 @@ var misbehaviors = []struct {
 			}
 		})
 	}, "observe-does-not-contend"},
-	{"a bad claim is bent until it fits", func() Fixture {
+	{"bad TTLs are changed until they are valid", func() Fixture {
 		return breakClaims(func(c *tenure.Claim) { c.TTL = c.TTL.Abs() })
 	}, "bad-claims-are-refused"},
-	{"one lease at a time", func() Fixture {
+	{"a new lease ends the Leaser's others", func() Fixture {
 		return breakLeases(func(x *brokenLease) { serial.Add(1); loseAll(x.leaser) })
 	}, "many-goroutines-share-a-leaser"},
 }

@@ -15,9 +15,10 @@
 // Simulate runs the same cases in simulated time, in seconds, for engines that can be put into a
 // bubble of testing/synctest; Each does so for those that bring a world of their own.
 //
-// The suite cannot see which clock an engine takes by itself (with Suspend it sees what becomes
-// of a lease when the clock that it was given has gone on), whether the store's durable state is
-// durable (Crash believes the fixture), and whether the advice in an error is good.
+// The suite cannot see which clock an engine takes by itself. With Suspend it sees only the end
+// of a lease when the clock that it was given has gone on. Nor can it see whether the store's
+// durable state is durable (Crash believes the fixture), or whether the advice in an error is
+// good.
 //
 // Exclusion is judged as it happens: at each admission every claim that must be out is
 // asked at that moment whether it believes that it holds. A holder's goroutine that closes

@@ -23,8 +23,8 @@ var judgements = []struct {
 	says string
 }{
 	{"a refusal is no HeldError", func() Fixture { return breakTries(noHeldError) }, "shared-beside-shared-only", "want a HeldError"},
-	{"a refusal is told as an outage", func() Fixture { return breakTries(outage) }, "shared-beside-shared-only", "want a HeldError"},
-	{"a contender is told of an error", func() Fixture {
+	{"a refusal is returned as an outage", func() Fixture { return breakTries(outage) }, "shared-beside-shared-only", "want a HeldError"},
+	{"Acquire fails every fifth time", func() Fixture {
 		return breakWaits(func(l *broken, ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
 			if serial.Add(1)%5 == 0 {
 				return nil, errors.New("busy")
@@ -32,8 +32,8 @@ var judgements = []struct {
 			return l.memoryLeaser.Acquire(ctx, c)
 		})
 	}, "exclusive-holders-never-overlap", "acquire under contention"},
-	{"each tenure lasts a TTL", func() Fixture { return breakLeases(keepsWhatItReleases) }, "exclusive-holders-never-overlap", "want each to have a turn"},
-	{"a second one is never admitted", func() Fixture {
+	{"a release leaves the lease until it runs out, for contenders", func() Fixture { return breakLeases(leaveReleased) }, "exclusive-holders-never-overlap", "want each to have a turn"},
+	{"Acquire admits once and never again", func() Fixture {
 		var admitted atomic.Int64
 		return breakWaits(func(l *broken, ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
 			if admitted.Add(1) > 1 {
@@ -43,19 +43,19 @@ var judgements = []struct {
 			return l.memoryLeaser.Acquire(ctx, c)
 		})
 	}, "exclusive-under-partitions", "want it to move on"},
-	{"a lease without a lock delay is released late", func() Fixture { return breakLeases(keepsWhatItReleases) }, "lock-delay-after-a-loss", "a release is not delayed"},
+	{"a release leaves the lease until it runs out, without a lock delay", func() Fixture { return breakLeases(leaveReleased) }, "lock-delay-after-a-loss", "a release is not delayed"},
 	{"the lock delay is added to the deadline", func() Fixture {
 		return breakLeases(func(x *brokenLease) {
 			x.deadline = func() time.Time { return x.memoryLease.Deadline().Add(x.entry.claim.LockDelay) }
 		})
 	}, "lock-delay-longer-than-the-ttl", "the lock delay is not the holder's"},
-	{"the release of a lost lease succeeds", func() Fixture { return breakLeases(hidesALoss) }, "lock-delay-longer-than-the-ttl", "Release of a lost lease returns <nil>"},
-	{"a bad claim is admitted", func() Fixture {
+	{"Release returns nil after a loss", func() Fixture { return breakLeases(hideLoss) }, "lock-delay-longer-than-the-ttl", "Release of a lost lease returns <nil>"},
+	{"bad claims are changed until they are valid", func() Fixture {
 		return breakClaims(func(c *tenure.Claim) {
 			c.Name, c.TTL, c.Slots = c.Name+fmt.Sprint(serial.Add(1)), c.TTL.Abs(), max(c.Slots, 0)
 		})
 	}, "errors-say-what-to-do", "a claim with a bad slots: no error"},
-	{"a bad claim is refused without a word", func() Fixture {
+	{"the refusal of a bad claim is bare ErrClaim", func() Fixture {
 		return breakTries(func(lease tenure.Lease, err error) (tenure.Lease, error) {
 			if errors.Is(err, tenure.ErrClaim) {
 				return nil, tenure.ErrClaim
@@ -63,7 +63,7 @@ var judgements = []struct {
 			return lease, err
 		})
 	}, "errors-say-what-to-do", "says nothing beside"},
-	{"a HeldError names somebody else", func() Fixture {
+	{"a HeldError names another holder", func() Fixture {
 		return breakTries(func(lease tenure.Lease, err error) (tenure.Lease, error) {
 			var held tenure.HeldError
 			if errors.As(err, &held) {
@@ -73,7 +73,7 @@ var judgements = []struct {
 			return lease, err
 		})
 	}, "try-tells-who-holds", `HeldError{`},
-	{"a HeldError lasts too long", func() Fixture {
+	{"the Until of a HeldError is an hour late", func() Fixture {
 		return breakTries(func(lease tenure.Lease, err error) (tenure.Lease, error) {
 			var held tenure.HeldError
 			if errors.As(err, &held) {
@@ -83,26 +83,26 @@ var judgements = []struct {
 			return lease, err
 		})
 	}, "try-tells-who-holds", "HeldError.Until is"},
-	{"what was released is held for a while", func() Fixture { return breakLeases(keepsWhatItReleases) }, "try-tells-who-holds", "TryAcquire of a free name"},
-	{"another name is observed", func() Fixture {
+	{"a release leaves the lease until it runs out, for TryAcquire", func() Fixture { return breakLeases(leaveReleased) }, "try-tells-who-holds", "TryAcquire of a free name"},
+	{"Observe returns another name", func() Fixture {
 		return breakLooks(func(s *tenure.State) { s.Name += "x" })
 	}, "observe-does-not-contend", "observed "},
-	{"somebody always holds", func() Fixture {
+	{"Observe makes up a holder of a free name", func() Fixture {
 		return breakLooks(func(s *tenure.State) {
 			if len(s.Holders) == 0 {
 				s.Holders = []tenure.Holding{{Holder: "h", Token: 1, Slots: 1}}
 			}
 		})
 	}, "observe-does-not-contend", "a name that nobody wanted yet"},
-	{"an observer is told another token", func() Fixture {
+	{"Observe returns another token", func() Fixture {
 		return breakLooks(func(s *tenure.State) {
 			for i := range s.Holders {
 				s.Holders[i].Token++
 			}
 		})
 	}, "observe-does-not-contend", "want holder"},
-	{"an observer does not hear of a release", func() Fixture { return breakLeases(keepsWhatItReleases) }, "observe-does-not-contend", "a released name"},
-	{"Close fails the second time", func() Fixture {
+	{"a release leaves the lease until it runs out, for Observe", func() Fixture { return breakLeases(leaveReleased) }, "observe-does-not-contend", "a released name"},
+	{"a second Close fails", func() Fixture {
 		return breakEach(func(_ *Memory, l *broken) {
 			closed := false
 			l.close = func() error {
@@ -137,7 +137,7 @@ var judgements = []struct {
 			return lease, err
 		})
 	}, "close-releases", "Acquire after Close returns gone"},
-	{"TryAcquire tells nothing of Close", func() Fixture {
+	{"TryAcquire after Close returns no ErrClosed", func() Fixture {
 		return breakTries(func(lease tenure.Lease, err error) (tenure.Lease, error) {
 			if errors.Is(err, tenure.ErrClosed) {
 				return nil, errors.New("gone")
@@ -145,20 +145,20 @@ var judgements = []struct {
 			return lease, err
 		})
 	}, "close-releases", "TryAcquire after Close returns gone"},
-	{"the deadline is too far away", func() Fixture {
+	{"the deadline is a TTL late", func() Fixture {
 		return breakLeases(func(x *brokenLease) {
 			x.deadline = func() time.Time { return x.memoryLease.Deadline().Add(brokenTTL) }
 		})
 	}, "done-closes-at-the-local-deadline", "the deadline is"},
-	{"the deadline always moves", func() Fixture {
+	{"the deadline moves without a renewal", func() Fixture {
 		return breakLeases(func(x *brokenLease) {
 			x.deadline = func() time.Time { return time.Now().Add(brokenTTL / 2) }
 		})
 	}, "done-closes-at-the-local-deadline", "although nobody answered"},
-	{"a token is another at each look", func() Fixture {
+	{"Token returns another token at each call", func() Fixture {
 		return breakLeases(func(x *brokenLease) { x.token = func() uint64 { return serial.Add(1) } })
 	}, "tokens-only-grow", "the token of one tenure changed"},
-	{"a release that nobody heard of is a loss", func() Fixture {
+	{"an unconfirmed release returns ErrLost", func() Fixture {
 		return breakLeases(func(x *brokenLease) {
 			x.release = func(ctx context.Context) error {
 				if err := x.memoryLease.Release(ctx); err != nil {
@@ -168,10 +168,10 @@ var judgements = []struct {
 			}
 		})
 	}, "unconfirmed-release-is-told", "although nobody else can hold"},
-	{"Done stays open after a release that nobody heard of", func() Fixture {
+	{"Done stays open after an unconfirmed release", func() Fixture {
 		return breakLeases(func(x *brokenLease) { x.closes = make(chan struct{}) })
 	}, "unconfirmed-release-is-told", "Done is open, want it closed"},
-	{"who has waited in vain is not told for whom", func() Fixture {
+	{"Acquire that times out returns no HeldError", func() Fixture {
 		return breakWaits(func(l *broken, ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
 			lease, err := l.memoryLeaser.Acquire(ctx, c)
 			if errors.As(err, new(tenure.HeldError)) {
@@ -180,7 +180,7 @@ var judgements = []struct {
 			return lease, err
 		})
 	}, "waiting-ends-with-the-context", "want a HeldError that names"},
-	{"who has waited in vain is not told that its time is over", func() Fixture {
+	{"Acquire that times out returns no DeadlineExceeded", func() Fixture {
 		return breakWaits(func(l *broken, ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
 			lease, err := l.memoryLeaser.Acquire(ctx, c)
 			var held tenure.HeldError
@@ -190,7 +190,7 @@ var judgements = []struct {
 			return lease, err
 		})
 	}, "waiting-ends-with-the-context", "when its time is over, want \"context deadline exceeded\""},
-	{"who has waited in vain is told of another holder", func() Fixture {
+	{"Acquire that times out names another holder", func() Fixture {
 		return breakWaits(func(l *broken, ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
 			lease, err := l.memoryLeaser.Acquire(ctx, c)
 			var held tenure.HeldError
@@ -201,7 +201,7 @@ var judgements = []struct {
 			return lease, err
 		})
 	}, "waiting-ends-with-the-context", "want a HeldError that names"},
-	{"who gives up is told something else", func() Fixture {
+	{"Acquire that is canceled returns no Canceled", func() Fixture {
 		return breakWaits(func(l *broken, ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
 			lease, err := l.memoryLeaser.Acquire(ctx, c)
 			if errors.Is(err, context.Canceled) {
@@ -210,7 +210,7 @@ var judgements = []struct {
 			return lease, err
 		})
 	}, "waiting-ends-with-the-context", "Acquire with a canceled context returns gone"},
-	{"who waits cut off is not told that its time is over", func() Fixture {
+	{"Acquire that times out cut off returns no DeadlineExceeded", func() Fixture {
 		return breakWaits(func(l *broken, ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
 			lease, err := l.memoryLeaser.Acquire(ctx, c)
 			if errors.Is(err, tenure.ErrUnavailable) {
@@ -219,7 +219,7 @@ var judgements = []struct {
 			return lease, err
 		})
 	}, "waiting-ends-with-the-context", "Acquire, cut off, returns " + tenure.ErrUnavailable.Error()},
-	{"TryAcquire does not tell that it is cut off", func() Fixture {
+	{"TryAcquire that is cut off returns no ErrUnavailable", func() Fixture {
 		return breakTries(func(lease tenure.Lease, err error) (tenure.Lease, error) {
 			if errors.Is(err, tenure.ErrUnavailable) {
 				return nil, context.DeadlineExceeded
@@ -227,10 +227,10 @@ var judgements = []struct {
 			return lease, err
 		})
 	}, "waiting-ends-with-the-context", "TryAcquire, cut off, returns " + context.DeadlineExceeded.Error()},
-	{"two hold what one may", func() Fixture {
+	{"claims for one slot have two", func() Fixture {
 		return breakClaims(func(c *tenure.Claim) { c.Slots = max(c.Slots, 2) })
 	}, "exclusive-holders-never-overlap", "makes 2 holders where 1 are allowed"},
-	{"a reader is admitted beside a writer", func() Fixture {
+	{"shared tries are admitted beside a writer", func() Fixture {
 		return breakEach(func(_ *Memory, l *broken) {
 			l.try = func(ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
 				if c.Slots == tenure.Shared {
@@ -240,7 +240,7 @@ var judgements = []struct {
 			}
 		})
 	}, "shared-beside-shared-only", "a reader beside a writer: TryAcquire got token"},
-	{"during a tenure with a lock delay others are admitted", func() Fixture {
+	{"tries are admitted during a tenure with a lock delay", func() Fixture {
 		return breakEach(func(_ *Memory, l *broken) {
 			l.try = func(ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
 				c.Name += fmt.Sprint(serial.Add(1))
@@ -248,7 +248,7 @@ var judgements = []struct {
 			}
 		})
 	}, "lock-delay-longer-than-the-ttl", "during the tenure: TryAcquire got token"},
-	{"Check of a lost lease does not say why", func() Fixture {
+	{"Check of a lost lease returns bare ErrLost", func() Fixture {
 		return breakLeases(func(x *brokenLease) {
 			x.why = x.memoryLease.Err
 			x.check = func() error {
@@ -259,7 +259,7 @@ var judgements = []struct {
 			}
 		})
 	}, "errors-say-what-to-do", "Check of a lost lease: the error"},
-	{"Err has a reason of its own", func() Fixture {
+	{"Err returns an error of its own", func() Fixture {
 		return breakLeases(func(x *brokenLease) {
 			x.why = func() error {
 				if x.memoryLease.Err() != nil {
@@ -269,7 +269,7 @@ var judgements = []struct {
 			}
 		})
 	}, "release-frees-at-once", "Err returns over, want"},
-	{"Check has a reason of its own", func() Fixture {
+	{"Check returns an error of its own", func() Fixture {
 		return breakLeases(func(x *brokenLease) {
 			x.why = x.memoryLease.Err
 			x.check = func() error {
@@ -280,19 +280,19 @@ var judgements = []struct {
 			}
 		})
 	}, "release-frees-at-once", "Check returns over, want"},
-	{"the deadline never moves", func() Fixture {
+	{"renewals do not move the deadline", func() Fixture {
 		return breakLeases(func(x *brokenLease) {
 			first := x.memoryLease.Deadline()
 			x.deadline = func() time.Time { return first }
 		})
 	}, "renewed-while-held", "want it renewed"},
-	{"slow answers end a tenure", func() Fixture {
+	{"leases are lost after three quarters of a TTL", func() Fixture {
 		return breakLeases(func(x *brokenLease) {
 			time.AfterFunc(brokenTTL*3/4, func() { loseAll(x.leaser) })
 		})
 	}, "deadline-counts-from-the-send", "with slow answers: Check returns"},
-	{"a release frees when the lease has run out", func() Fixture { return breakLeases(keepsWhatItReleases) }, "release-frees-at-once", "after the release: it waited for the deadline"},
-	{"what a closed Leaser held is renewed on", func() Fixture {
+	{"a release leaves the lease until it runs out, alone", func() Fixture { return breakLeases(leaveReleased) }, "release-frees-at-once", "after the release: it waited for the deadline"},
+	{"Close leaves leases held and renewed", func() Fixture {
 		return breakEach(func(m *Memory, l *broken) {
 			l.lease = func(x *brokenLease) {
 				time.AfterFunc(brokenTTL*3/4, func() { m.renew(x.entry) })
@@ -304,12 +304,12 @@ var judgements = []struct {
 			}
 		})
 	}, "close-releases", "after Close: it waited for the deadline"},
-	{"the deadline does not count suspend", func() Fixture {
+	{"Deadline does not count suspend", func() Fixture {
 		return breakLeases(func(x *brokenLease) {
 			x.deadline = func() time.Time { return x.memoryLease.Deadline().Add(x.leaser.sleep()) }
 		})
 	}, "suspend-counts", "after a suspend of two TTLs the deadline is"},
-	{"a look at no name fails for another reason", func() Fixture {
+	{"Observe of no name returns no ErrClaim", func() Fixture {
 		return breakEach(func(_ *Memory, l *broken) {
 			l.look = func(name string) error {
 				if name == "" {
@@ -319,13 +319,13 @@ var judgements = []struct {
 			}
 		})
 	}, "observe-does-not-contend", "Observe of no name returns no"},
-	{"a lease is another's by its name", func() Fixture {
+	{"leases have another holder's name", func() Fixture {
 		return breakClaims(func(c *tenure.Claim) { c.Holder += "x" })
 	}, "many-goroutines-share-a-leaser", "want \""},
 }
 
-// keepsWhatItReleases leaves an entry with the store until it runs out.
-func keepsWhatItReleases(x *brokenLease) {
+// leaveReleased leaves an entry with the store until it runs out.
+func leaveReleased(x *brokenLease) {
 	x.release = func(context.Context) error {
 		x.mu.Lock()
 		defer x.mu.Unlock()
@@ -334,7 +334,7 @@ func keepsWhatItReleases(x *brokenLease) {
 	}
 }
 
-func hidesALoss(x *brokenLease) {
+func hideLoss(x *brokenLease) {
 	x.release = func(ctx context.Context) error { x.memoryLease.Release(ctx); return nil }
 }
 

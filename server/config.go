@@ -81,10 +81,10 @@ type Config struct {
 	// "none" permits nothing. Default policy.
 	ReadLeaseChanges string
 
-	// OnFail is called once, on a goroutine of its own, if the member cannot go on: a write to
-	// disk failed, the log holds entries that this version does not know, the other members refuse
-	// this one, or its data directory has lost earlier promises. The process should end, or call
-	// Close. Nil means panic.
+	// OnFail is called once, on a goroutine of its own, if the member cannot go on. Then a write
+	// to disk failed, the log holds entries that this version does not know, the other members
+	// refuse this one, or its data directory has lost earlier promises. The process should end, or
+	// call Close. Nil means panic.
 	OnFail func(error)
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger

@@ -143,7 +143,7 @@ func TestHooksKnowTheLeader(t *testing.T) {
 }
 
 // A leader that lost its leadership says so, campaigns again, and proclaims its value to its command.
-func TestReignsWithItsValue(t *testing.T) {
+func TestElectedAgainWithItsValue(t *testing.T) {
 	t.Chdir(t.TempDir())
 	ten := fakeTenancy("sh", "-c", "echo $TENURE_LEADER >>value; exit 4")
 	ten.claim.Holder = "us"

@@ -91,7 +91,7 @@ func (g *guard) tend(group *group) (int, error) {
 		g.tell(group.shepherd)
 		if !said {
 			said = true
-			g.lingers()
+			g.reportLingering()
 		}
 		return true
 	})
@@ -105,9 +105,9 @@ func (g *guard) tend(group *group) (int, error) {
 	return code, nil
 }
 
-// lingers tells the operator that processes live on after they were killed, and the lease with
+// reportLingering tells the operator that processes live on after they were killed, and the lease with
 // them. The output may not be read, which must not keep us from releasing the lease in the end.
-func (g *guard) lingers() {
+func (g *guard) reportLingering() {
 	const why = "processes of the command live on though they were killed: they may wait for a disk"
 	g.events.why("lingering", g.lease, why)
 	go fmt.Fprintf(g.words, "tenure: %s; keeping the lease on %q until they have ended (kill process %d to let it run out)\n", why, g.lease.Name(), os.Getpid())

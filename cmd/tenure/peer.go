@@ -24,7 +24,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/tenure-lease/tenure/engine"
 	"github.com/tenure-lease/tenure/internal/cli"
 	"github.com/tenure-lease/tenure/internal/holder/flease"
 )
@@ -161,7 +160,7 @@ func (o peerOptions) complete() (flease.Config, fs.FileMode, error) {
 	if o.cell != 0 {
 		q.Set("cell", strconv.Itoa(o.cell))
 	}
-	cfg, err := flease.ReadURL("flease://" + o.self + "@" + list + "?" + q.Encode())
+	cfg, err := flease.ReadPeer(o.self + "@" + list + "?" + q.Encode())
 	if err != nil {
 		return cfg, 0, err
 	}
@@ -254,7 +253,7 @@ func peerStatusCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			path, ok, err := flease.SocketOfURL(at)
 			if err != nil {
-				return fmt.Errorf("%w %q: %w", engine.ErrURL, at, err)
+				return err
 			}
 			if !ok {
 				return fmt.Errorf("--at %q: want the socket of a peer, flease:///PATH", at)

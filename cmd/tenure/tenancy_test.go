@@ -304,9 +304,9 @@ func TestCommandsThatCannotRun(t *testing.T) {
 	}
 }
 
-// TestReignsAgain: elect campaigns again when leadership is lost, but not if it is to do so once, or
+// TestElectCampaignsAgain: elect campaigns again when leadership is lost, but not if it is to do so once, or
 // was told to end.
-func TestReignsAgain(t *testing.T) {
+func TestElectCampaignsAgain(t *testing.T) {
 	for name, tt := range map[string]struct {
 		once, told bool
 		want       int

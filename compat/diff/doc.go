@@ -22,8 +22,8 @@
 //     LeaseLeases and of a lease's keys (etcd's follows expiry times and a map);
 //   - a remaining TTL, by 3 seconds;
 //   - how watch events are cut into responses, and the interleaving of
-//     different watches of a stream, but: no revision may be split over
-//     responses that are not fragments, no response may be behind its events,
+//     different watches of a stream. Three limits are checked. A revision may
+//     be split over fragments only, no response may be behind its events, and
 //     no event may come after a progress notification that covers it;
 //   - the header's revision in the answer that ends a watch on compacted
 //     history: etcd sends 0, where every other answer has the store's;
@@ -31,18 +31,19 @@
 //     the watches of a member, so it sometimes sends what another watch asked
 //     for;
 //   - how RangeStream cuts a range into chunks;
-//   - at one of three members, how far it lags: a linearizable read is made
+//   - at one of three members, how far it lags. A linearizable read is made
 //     there before a call that the member answers from what it has (serializable
-//     reads, LeaseLeases, watches), and a header that is behind is let pass
-//     where the leader answers (LeaseTimeToLive, LeaseKeepAlive).
+//     reads, LeaseLeases, watches). A header that is behind is let pass where
+//     the leader answers (LeaseTimeToLive, LeaseKeepAlive).
 //
 // Never sent: a transaction that deletes from a key on and puts one of those keys
 // with ignore_lease or ignore_value. It kills every member of etcd 3.7.3, for
 // good; Tenure answers that the key is not found.
 //
-// Not covered: expiry (time; see packages clientv3 and torture), sorted ranges
-// with ties over more than 12 keys (etcd's order is then an accident of Go's
-// sort), a watch cancelled by compaction and what its stream does later (in
-// etcd it never gets a progress notification again), changes of leader (see
-// package torture), auth, maintenance and cluster changes.
+// Not covered: expiry (time; see packages clientv3 and torture), changes of
+// leader (see package torture), auth, maintenance and cluster changes. Nor are
+// sorted ranges with ties over more than 12 keys, for etcd's order is then an
+// accident of Go's sort. Nor is a watch that was cancelled by compaction, with
+// the later course of its stream: in etcd it never gets a progress
+// notification again.
 package diff

@@ -6,9 +6,9 @@
 //
 // The load of a run: at each member, clients that know no other,
 //   - in a closed loop: gets, puts, compare-and-swaps, deletes, and transactions and ranges
-//     over several keys, on few keys that are replaced by others each second, or every six
-//     where policies have to learn the readers of each key. Each member's clients prefer
-//     some of them, and others a little later;
+//     over several keys. The keys are few, and others take their place each second, or
+//     every six seconds where policies have to learn the readers of each key. Each member's
+//     clients prefer some of them, and others a little later;
 //   - in an open loop: gets that set out every few milliseconds without waiting for those
 //     before. So a member that was stopped finds on waking reads that were sent while
 //     others could no longer wait for it;
@@ -36,9 +36,10 @@
 // The judges know the time of one clock, and nothing of the servers:
 //   - linearizability by porcupine (model.go): keys that are read and written together
 //     are one object, which says more than key by key. This holds in key order, too.
-//     Values are unique, so that an answer tells versions and not values only: with
+//     Values are unique, so that an answer tells versions and not values only. With
 //     these, and without reads that say nothing more (steps.go), there is not much to
-//     search even where a member was stopped and a hundred reads waited for it;
+//     search. That holds even where a member was stopped and a hundred reads waited
+//     for it;
 //   - every answer equals the watched history at its header's revision, and every
 //     acknowledged write is there once (audit.go);
 //   - time (floors.go): in strict order no answer has a lower revision than any answer

@@ -15,7 +15,7 @@
 //   - The clocks of any two peers, as NTP or PTP sets them, differ by less than ε. Exclusion
 //     rests on it. A peer notices some violations. It refuses and reports a ballot from ahead of
 //     its own clock. A clock that steps by more than ε/4 against CLOCK_BOOTTIME counts as a crash
-//     of its peer, with all its leases lost and a silence; with Config.CheckClock, so does a
+//     of its peer, with all its leases lost and a silence. With Config.CheckClock, so does a
 //     kernel that does not vouch for ε/2. Tokens grow even if ε is broken.
 //   - Every peer has one index, and no other process has the same. A second one is refused as
 //     long as the first lives.

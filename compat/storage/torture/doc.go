@@ -45,12 +45,13 @@
 //     refuses only holders that a newer one has overtaken.
 //   - A process that loses a lease is told by its deadline: a child by Done. A guardian
 //     exits with 76 and not 0, and its command is dead before the deadline it last printed.
-//   - When it can be had, somebody gets the lease within Δ+6δ and a poll for the dead
-//     holder, 5δ for what the next one has to do, and Δ/2+6δ if a waiter before it is
-//     dead, too. δ is what the holders measured, at most Δ/12. A second is for a busy
-//     machine, and if a goroutine of the judge's own ran late, as much again as a slow
-//     claim costs. With a single directory the times in which it was away, full or
-//     frozen do not count, nor the (Δ+6δ)·1.1 for which what may be damaged is waited out.
+//   - When it can be had, somebody gets the lease in time. The time is the sum of Δ+6δ and
+//     a poll for the dead holder, 5δ for the next one's own accesses, and Δ/2+6δ if a
+//     waiter before it is dead, too. δ is what the holders measured, at most Δ/12. A
+//     second is for a busy machine, and if a goroutine of the judge's own ran late, as
+//     much again as a slow claim costs. With a single directory the times in which it was
+//     away, full or frozen do not count, nor the (Δ+6δ)·1.1 for which what may be damaged
+//     is waited out.
 //
 // Two limits are the product's own and are respected. A child that was stopped is told when
 // it goes on, not before. A command that was stopped together with its guardian may do some

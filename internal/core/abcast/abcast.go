@@ -74,7 +74,7 @@ func New(cfg Config, records []any) (*Machine, error) {
 		}
 	}
 	m := &Machine{cfg: cfg, base: base, order: newOrder(base.Order), told: map[machine.NodeID]told{}, agreed: newAgreement()}
-	m.agreed.notes(m.order.position, m.order.digest)
+	m.agreed.note(m.order.position, m.order.digest)
 	m.behind = m.order.clone()
 	m.epoch = epoch{moved: started, begun: map[machine.NodeID]uint64{}}
 	m.pending.clear()
@@ -87,7 +87,7 @@ func New(cfg Config, records []any) (*Machine, error) {
 	case !m.joins() && m.order.clients != cfg.Clients:
 		return nil, fmt.Errorf("abcast: %w: its members remember %d clients, which cannot be changed, and Clients is %d", ErrLog, m.order.clients, cfg.Clients)
 	case g.First > started:
-		m.starts()
+		m.startEpoch()
 	}
 	return m, nil
 }
@@ -109,7 +109,7 @@ func (m *Machine) replay(learned map[uint64][]byte, epochs map[uint64][]any) err
 			break
 		}
 		for _, d := range m.order.next(batch) {
-			m.agreed.notes(d.Position, d.Digest)
+			m.agreed.note(d.Position, d.Digest)
 		}
 		m.keep(batch)
 	}
@@ -233,7 +233,7 @@ func (m *Machine) Wake(now machine.Now) {
 func (m *Machine) end(now machine.Now) {
 	m.advance(now)
 	if m.cfg.Direct {
-		m.routes()
+		m.route()
 	}
 }
 
@@ -308,7 +308,7 @@ func (m *Machine) deliver(now machine.Now) {
 func (m *Machine) apply(now machine.Now, batch []byte) {
 	first := m.order.group.First
 	for _, d := range m.order.next(batch) {
-		m.agreed.notes(d.Position, d.Digest)
+		m.agreed.note(d.Position, d.Digest)
 		w := m.pending.get(d.Client, d.Seq)
 		if w != nil {
 			w.done = true // its client may be forgotten within the same batch
@@ -320,7 +320,7 @@ func (m *Machine) apply(now machine.Now, batch []byte) {
 		}
 	}
 	m.keep(batch)
-	m.reaches()
+	m.compareReached()
 	for _, w := range m.pending.drop(m.order) {
 		if w.own {
 			m.out(Refused{w.Client, w.Seq, ErrSequence}) // all messages ordered until now are known here
@@ -347,7 +347,7 @@ func (m *Machine) Ready() machine.Ready[Outcome] {
 			for ; n < len(m.submit) && size+m.submit[n].size() <= m.cfg.BatchBytes; n++ {
 				size += m.submit[n].size()
 			}
-			m.submits(m.submit[:n:n])
+			m.sendSubmits(m.submit[:n:n])
 			m.submit = m.submit[n:]
 		}
 		m.submit, m.again = nil, false
@@ -381,7 +381,7 @@ func (m *Machine) envelope(now machine.Now, e machine.Envelope) {
 			m.submitted(msg)
 		}
 	case Status:
-		m.hears(e.From, b)
+		m.notePosition(e.From, b)
 	case Fetch:
 		m.serve(e.From, b.From)
 	case Transfer:
@@ -414,7 +414,7 @@ func (m *Machine) tell() {
 	}
 }
 
-func (m *Machine) tellAll() { m.toOthers(m.present()) }
+func (m *Machine) tellAll() { m.sendToOthers(m.present()) }
 
 // present is how far this member is.
 func (m *Machine) present() Status {
@@ -427,7 +427,7 @@ func (m *Machine) send(to machine.NodeID, body any) {
 	m.ready.Sends = append(m.ready.Sends, machine.Envelope{From: m.cfg.Consensus.ID, To: to, Body: body})
 }
 
-func (m *Machine) toOthers(body any) {
+func (m *Machine) sendToOthers(body any) {
 	for _, to := range m.order.group.Members {
 		if to.ID != m.cfg.Consensus.ID {
 			m.send(to.ID, body)

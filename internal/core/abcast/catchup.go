@@ -154,7 +154,7 @@ func (m *Machine) install(now machine.Now, b Base) {
 	b.Order.Group = b.Order.Group.reached(here)
 	m.base, m.order, m.kept, m.lacks = b, newOrder(b.Order), nil, nil
 	m.behind, m.dropped = m.order.clone(), m.bytes
-	m.agreed.notes(m.order.position, m.order.digest)
+	m.agreed.note(m.order.position, m.order.digest)
 	m.durable(m.Base())
 	if m.base.Position > before {
 		m.out(Installed{m.base.Position})

@@ -44,8 +44,8 @@ func newAgreement() agreement {
 	return agreement{at: make([]uint64, digestsKept), first: 1, ahead: map[machine.NodeID]Status{}, denied: map[machine.NodeID]bool{}}
 }
 
-// notes remembers the digest at a position, which follows on the last one or begins anew.
-func (a *agreement) notes(position, digest uint64) {
+// note remembers the digest at a position, which follows on the last one or begins anew.
+func (a *agreement) note(position, digest uint64) {
 	if position != a.last+1 {
 		a.first = position
 	}
@@ -62,8 +62,8 @@ func (a *agreement) contradicts(s Status) bool {
 	return s.Position >= a.first && s.Position <= a.last && a.at[s.Position%digestsKept] != s.Digest
 }
 
-// compares looks at what another member says of its order, now or when this one is there.
-func (m *Machine) compares(from machine.NodeID, s Status) {
+// compare looks at what another member says of its order, now or when this one is there.
+func (m *Machine) compare(from machine.NodeID, s Status) {
 	if s.Position > m.order.position {
 		m.agreed.ahead[from] = s
 		return
@@ -85,14 +85,14 @@ func (m *Machine) compares(from machine.NodeID, s Status) {
 	m.out(Contradicted{from, s.Position, 2*denied > others})
 }
 
-// reaches compares what those said that were further.
-func (m *Machine) reaches() {
+// compareReached compares what those said that were further.
+func (m *Machine) compareReached() {
 	if len(m.agreed.ahead) == 0 {
 		return
 	}
 	for _, from := range slices.Sorted(maps.Keys(m.agreed.ahead)) {
 		if s := m.agreed.ahead[from]; s.Position <= m.order.position {
-			m.compares(from, s)
+			m.compare(from, s)
 		}
 	}
 }

@@ -19,10 +19,10 @@ func (m *Machine) direct() machine.NodeID {
 	return leader
 }
 
-// routes finds the member that is direct now. If it was another one until now, the messages
+// route finds the member that is direct now. If it was another one until now, the messages
 // that only that one may have had are sent again, to all. That member, too, sends again
 // those that others had sent it.
-func (m *Machine) routes() {
+func (m *Machine) route() {
 	p := &m.pending
 	to := m.direct()
 	if to == p.leader {

@@ -91,16 +91,16 @@ func (m *Machine) begin(now machine.Now) {
 	early := m.epoch.early
 	m.epoch = epoch{first: g.First, moved: m.epoch.moved, begun: map[machine.NodeID]uint64{}}
 	m.out(Began{g})
-	m.starts()
+	m.startEpoch()
 	m.tellAll()
 	for _, e := range early {
 		m.envelope(now, e)
 	}
 }
 
-// starts makes durable that an epoch has begun, with all that led there: only then may
+// startEpoch makes durable that an epoch has begun, with all that led there: only then may
 // others rest on this member's knowing it.
-func (m *Machine) starts() {
+func (m *Machine) startEpoch() {
 	first := m.order.group.First
 	if m.cfg.Consensus.Volatile {
 		m.hasMoved(first)
@@ -117,9 +117,9 @@ func (m *Machine) hasMoved(first uint64) {
 	m.establish()
 }
 
-// hears takes in how far another member is.
-func (m *Machine) hears(from machine.NodeID, s Status) {
-	if m.compares(from, s); m.agreed.denied[from] {
+// notePosition takes in how far another member is.
+func (m *Machine) notePosition(from machine.NodeID, s Status) {
+	if m.compare(from, s); m.agreed.denied[from] {
 		return
 	}
 	if s.Delivered > m.order.instance {

@@ -4,12 +4,12 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// submits is R-broadcast. New messages go to pending.leader alone, if there is one, and
+// sendSubmits is R-broadcast. New messages go to pending.leader alone, if there is one, and
 // repeated ones go to all.
-func (m *Machine) submits(list []Message) {
+func (m *Machine) sendSubmits(list []Message) {
 	switch to := m.pending.leader; {
 	case to == 0 || m.again:
-		m.toOthers(Submit{list})
+		m.sendToOthers(Submit{list})
 	case to != m.cfg.Consensus.ID:
 		m.send(to, Submit{list})
 	}

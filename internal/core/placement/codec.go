@@ -14,8 +14,9 @@ const format = 1
 
 // Encode writes the configuration; equal ones give the same bytes. The size is 3
 // bytes a member, the keys and 4 bytes a cell, and 2 to 3 bytes for each run of
-// neighbouring buckets with the same holders: 128 KiB for 65,536 buckets of five
-// members that all differ from their neighbours, 9 bytes when nothing is special.
+// neighbouring buckets with the same holders. So 65,536 buckets of five members
+// that all differ from their neighbours take 128 KiB, and a configuration with
+// nothing special takes 9 bytes.
 //
 //	1, members, each ID less the one before, default,
 //	cells, each: key's length, key, end's length, end, holders,

@@ -194,9 +194,10 @@ func (c *Configuration) elsewhere(key []byte) Set {
 }
 
 // HoldersOfRange takes a range as key and end mean it in etcd's requests. It returns the
-// members that hold every part of it and so may read it (R26: whether keys exist in it or
-// not), and those that hold some part of it and so have to get a write to all of it. A
-// range that ends before it begins is held by all members, and by nobody in part.
+// members that hold every part of it, and the members that hold some part of it. The
+// former may read it, whether keys exist in it or not (R26). The latter have to get a
+// write to all of it. A range that ends before it begins is held by all members, and by
+// nobody in part.
 func (c *Configuration) HoldersOfRange(key, end []byte) (every, some Set) {
 	if len(end) == 0 {
 		s := c.Holders(key)

@@ -38,9 +38,9 @@ func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 // duration is so many milliseconds.
 func duration(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
-// Read returns how long a read takes at a site: no longer than a local read if the site is
-// a holder, otherwise a round trip to the leader, to learn how far the log has to be
-// released.
+// Read returns how long a read takes at a site. It is no longer than a local read if the
+// site is a holder. Otherwise it is a round trip to the leader, to learn how far the log
+// has to be released.
 func (d *Distances) Read(site int, holders Set) time.Duration {
 	return duration(d.read(site, holders, d.longest()))
 }

@@ -74,12 +74,13 @@
 //	reads × round trip to the leader, but for holders, + writes × write latency
 //
 // is least. A replica that does not hold a key asks the leader how far the log has to be
-// released, and answers itself (R29, docs/rules.md); the nearest holder could not tell it
-// sooner, since its answer has to be in the asker's log, and released by the leader's word.
-// Where all clients ask the nearest holder themselves, [Settings] Nearest counts the way to
-// that one. Write latency is that of three one-way delays (origin, leader, follower,
-// origin), as late as a majority and all holders take ([Distances.Write]), or of four. All
-// sets are tried, among the leader and the seven others that do most.
+// released, and answers itself (R29, docs/rules.md). The nearest holder could not tell it
+// sooner, since the holder's answer has to be in the asker's log, and released by the
+// leader's word. Where all clients ask the nearest holder themselves, [Settings] Nearest
+// counts the way to that one. Write latency is that of three one-way delays (origin,
+// leader, follower, origin), as late as a majority and all holders take
+// ([Distances.Write]), or of four. All sets are tried, among the leader and the seven
+// others that do most.
 //
 // Their results on that workload, over the paper's wide area, by this package's own model
 // (TestModel), as means over the sites; no read waits for a write, and frequencies are

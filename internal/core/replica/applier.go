@@ -270,10 +270,10 @@ func (s Snapshot) Release() { s.release() }
 // ConfState returns the members, for the metadata of the snapshot.
 func (s Snapshot) ConfState() *raftpb.ConfState { return s.roster.ConfState() }
 
-// WriteTo writes the snapshot. It begins with five sections, each behind its length: the
-// members, as a *pb.MemberListResponse; the policy of read leases; the holders of the keys;
-// the index up to which the state is released; and the voters, the learners and the removed
-// members. Then follows the kv state.
+// WriteTo writes the snapshot. It begins with five sections, each behind its length. They
+// are the members, as a *pb.MemberListResponse; the policy of read leases; the holders of
+// the keys; the index up to which the state is released; and the voters, the learners and
+// the removed members. Then follows the kv state.
 func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 	members, err := proto.MarshalOptions{Deterministic: true}.Marshal(&pb.MemberListResponse{Members: s.roster.Members})
 	if err != nil {

@@ -6,10 +6,10 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// asks brings questions about leases, renewals above all, to the leader and
-// the answers back. At the leader an ask waits for a round of confirmation that
-// began after it arrived, then for the leases of that moment to be applied:
-// a leader that was deposed while it slept answers nothing. Asking twice does no
+// asks brings questions about leases, renewals above all, to the leader and the
+// answers back. At the leader an ask waits for a round of confirmation that
+// began after it arrived, then for the leases of that moment to be applied. So a
+// leader that was deposed while it slept answers nothing. Asking twice does no
 // harm, so an ask is repeated until it is answered.
 type asks struct {
 	own   map[uint64]*ownAsk

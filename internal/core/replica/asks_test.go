@@ -112,8 +112,8 @@ func TestAnswersGoToTheLifeThatAsked(t *testing.T) {
 	}
 }
 
-// A leader that was in key order in its leadership answers questions about leases from all that is in its
-// log: others may have found more of it to be released than is committed here.
+// A leader that was in key order in its leadership answers questions about leases from all of its log.
+// Others may have found more of the log to be released than is committed here.
 func TestQuestionsWaitForWhatOthersMayHaveSeen(t *testing.T) {
 	s := newStage(t)
 	for _, command := range []string{"elect 1", "grant 1 7 60", "pass 500ms", "cut 2", "cut 3", "put 1 a b"} {

@@ -187,7 +187,7 @@ func (r *Replica) inSync(id uint64) (ok bool) {
 }
 
 // reconfigure has raft go by the changes among entries that it has committed, and takes
-// them for applied: a member that waits for readers to see a change, with its leader
+// them for applied. A member that waits for readers to see a change, with its leader
 // gone, must be able to become the leader.
 func (r *Replica) reconfigure(entries []*raftpb.Entry) {
 	for _, e := range entries {

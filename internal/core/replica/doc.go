@@ -149,9 +149,9 @@
 // # Read leases
 //
 // Members may hold quorum read leases; package quorumlease has the rule and its proof,
-// [ReadLeases] the settings. What is committed is *released* when every holder that
-// may read without it has it, and nobody sees it before: no reader of any kind, no
-// watcher, no writer that waits for an answer, no snapshot's reader.
+// [ReadLeases] the settings. A committed entry is *released* when every holder that
+// may read without it has it. Nobody sees it before: no reader of any kind, no
+// watcher, no writer that waits for an answer, no reader of a snapshot.
 //
 // In strict order a holder holds all keys, and an entry goes to the Applier when it is
 // released, so that everything that is applied may be seen. A reader loads what the
@@ -174,29 +174,29 @@
 // clients that compare revisions of different keys want strict order.
 //
 // Keys that are *read together*, a range or a transaction that only reads, are read as
-// they were at one moment. A state of the log would not do: it may have the put of b
-// and lack that of a, which is behind it and was seen before it. If nothing in the
-// member's log that touches the keys is held, and it holds them all, it answers;
-// otherwise the read takes a place in the log by itself ([EncodeRead]), and waits for
-// what is before it as all that is behind it waits for it. The paper has single objects.
+// they were at one moment. A state of the log would not do: it may have the put of b and
+// lack that of a, which is behind it and was seen before it. If nothing in the member's
+// log that touches the keys is held, and it holds them all, it answers. Otherwise the
+// read takes a place in the log by itself ([EncodeRead]). It waits for all that is
+// before it, as all that is behind it waits for it. The paper has single objects.
 //
 // In key order a leader may *keep* its own proposals. A mark in the entry says that in its term
 // only the leader releases it; the others wait for its word. So while it is the leader beyond
-// doubt, it need not make readers of a key wait for a put of its own that is on its way: nobody
-// has seen that, and the leader answers with the state before. It keeps entries of keys that it
-// holds and, where reads are counted, that are read there much, for readers elsewhere wait
-// longer. It does so only while all members are known to understand the mark (level.go). The
-// others find out by themselves that all other entries are released, and the leader's readers
-// wait for these (R30). The paper has no such reads: the reads of its leader wait for every
-// write, which takes a majority's time. They rest on this:
+// doubt, it need not make readers of a key wait for a put of its own that is on its way. Nobody
+// has seen that put, and the leader answers with the state before. It keeps entries of keys
+// that it holds and, where reads are counted, that are read there much, for readers elsewhere
+// wait longer. It does so only while all members are known to understand the mark (level.go).
+// The others find out by themselves that all other entries are released, and the leader's
+// readers wait for these (R30). The paper has no such reads: the reads of its leader wait for
+// every write, which takes a majority's time. They rest on this:
 //
 //   - Nobody else judges it in that term: neither one by one, nor in the prefix of the
 //     log, nor blindly, from a state that does not tell whose entries it has. And nothing
 //     that others found out about it in that term is brought into the next.
 //   - A later leader releases it by reports of its own term. Each majority of these has
-//     one of the leader's grantors, which names it, since none of the promises that it
-//     counts was first made in a later term than its own; and it would know better by
-//     the time it had reported.
+//     one of the leader's grantors. That grantor's report names the leader, since none
+//     of the promises that the leader counts was first made in a later term than its
+//     own. And the leader would know better by the time it had reported.
 //   - By the configuration of the moment it is a holder of what the entry changes, so
 //     that it is waited for.
 //   - All members see the same keys in the entry, so that nobody releases what is behind
@@ -209,9 +209,9 @@
 // word anyway. It does gain to send the whole read there. Clients do that: they find the
 // nearest holder by the service in package readleasepb.
 //
-// A new leader's first entry, and entries that change who holds what, wait for everyone
-// with a promise in either order: what the leader before says under its lease stays
-// true, and members that lose keys have stopped reading them.
+// A new leader's first entry, and entries that change the holders of keys, wait for
+// everyone with a promise in either order. So answers that the leader before gives
+// under its lease stay true, and members that lose keys have stopped reading them.
 //
 // [Promises] is the seam between this and the protocol by which members promise each other to
 // wait. The paper's own ways are behind it in package pushlease of the lab, to be measured:
@@ -269,8 +269,8 @@
 // The pattern's first note tells of LogCabin's ClusterTime: a clock that goes
 // forward by log entries, so that all members can end leases by themselves. A
 // change of leader then costs a dead lease nothing. But an idle cluster would
-// write and flush an entry per beat for ever; leases would end no more precisely
-// than the beat; and a renewal would have to be an entry too, for the remaining
+// write and flush an entry per beat for ever. Leases would end no more precisely
+// than the beat. And a renewal would have to be an entry too, for the remaining
 // time to be the same everywhere. Here renewals touch no log unless a lease had
 // been silent for 0.4 TTL, and the price is paid when a leader dies: holders get
 // up to one TTL more.

@@ -56,8 +56,8 @@ func TestDownComesWithAHeartbeat(t *testing.T) {
 	}
 }
 
-// After the leader's death the others campaign one after the other, and wait for the outcome before
-// they try again, each time for twice as long: a campaign ends the one before, whose votes may be far
+// After the leader's death the others campaign one after the other. Each waits for the outcome before
+// it tries again, each time for twice as long: a campaign ends the one before, whose votes may be far
 // off.
 func TestCampaignsWaitForTheirOutcome(t *testing.T) {
 	for id, turn := range map[int]time.Duration{2: 0, 3: 50 * time.Millisecond} {
@@ -105,9 +105,9 @@ func TestCampaignsWaitForTheirOutcome(t *testing.T) {
 	}
 }
 
-// A follower that finds out for itself what is committed must not take its dead leader for
-// alive again by that, when the death comes in the same turn: it would wait for an election
-// timeout.
+// A follower that finds out for itself which entries are committed must not take its dead
+// leader for alive again by that, when the death comes in the same turn. It would wait for
+// an election timeout.
 func TestDownInTheTurnOfForesight(t *testing.T) {
 	s := newStageOf(t, ReadLeases{Policy: "all/key", TTL: 200 * time.Millisecond})
 	s.do("elect 1")

@@ -20,11 +20,11 @@ import (
 //	then count times: uvarint id, uvarint length, body
 //
 // and a request's body is a kind byte followed by its protobuf encoding. One that is kept
-// only its sender releases while it leads, in key order (see keyOrder.judge). Term
-// is the term of the leader that the batch was meant for: apply refuses a batch
-// found under another. So a proposal is dead as soon as an entry of a later
-// term is applied, and its member can safely propose it again; and a leader
-// that was stopped for a while revokes nothing when it wakes.
+// only its sender releases while it leads, in key order (see keyOrder.judge). Term is the
+// term of the leader that the batch was meant for: apply refuses a batch found under
+// another. So a proposal is dead as soon as an entry of a later term is applied, and its
+// member can safely propose it again. And a leader that was stopped for a while revokes
+// nothing when it wakes.
 const (
 	entryVersion = 1
 	keptVersion  = 2
@@ -177,10 +177,10 @@ func EncodeRequest(m proto.Message) ([]byte, error) {
 	return nil, fmt.Errorf("replica: %T is not a request that can be replicated", m)
 }
 
-// EncodeRead encodes a request that only takes a place in the log: at its index the
+// EncodeRead encodes a request that only takes a place in the log. At its index the
 // keys may be read together, from the state as it is there, once its Result may be
-// given, which has no Response. No entry before it that changes them is released after
-// it, and none behind it before it (R25, R26).
+// given. That Result has no Response. No entry before it that changes them is released
+// after it, and none behind it before it (R25, R26).
 func EncodeRead(keys keyspan.Set) []byte {
 	txn := &pb.TxnRequest{}
 	for _, s := range keys { // comparisons that nobody makes

@@ -8,8 +8,8 @@ import (
 )
 
 // KeyLease lets this member's readers answer by themselves in key order, as [ReadLease]
-// does in strict order: one that loads it, then reads the clock, and finds Until not
-// reached, asks [KeyLease.Ready] about its keys, and loads the states last. It must be
+// does in strict order. A reader loads it, then reads the clock. If Until is not reached,
+// the reader asks [KeyLease.Ready] about its keys, and loads the states last. It must be
 // visible to readers before anything of the same turn leaves (R8). Nobody changes it, and
 // many may ask it at once. Nil is none.
 //

@@ -132,8 +132,9 @@ func TestWhatWaitsIsGivenUpByTheOldest(t *testing.T) {
 	}
 }
 
-// A put of what is read at the leader is kept there, and one of what is read elsewhere is not;
-// they do not share an entry, for readers elsewhere wait longer for what is kept.
+// The leader keeps a put of a key that is read there, and no put of one that is read
+// elsewhere. The two puts do not share an entry, for readers elsewhere wait longer for entries
+// that are kept.
 func TestWhatIsKeptGoesByItself(t *testing.T) {
 	r := keyReader(9)
 	r.leader = 1

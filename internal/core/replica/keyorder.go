@@ -123,12 +123,12 @@ func (k *keyOrder) appended(e *raftpb.Entry) account {
 	if kept {
 		by = keeper{from, e.GetTerm()}
 	}
-	k.misses(i, k.holdersOf(touch.Keys.Writes), by)
+	k.noteMissing(i, k.holdersOf(touch.Keys.Writes), by)
 	return account{from, kept, touch}
 }
 
-// misses notes the members that may lack an entry.
-func (k *keyOrder) misses(i uint64, holders []machine.NodeID, by keeper) {
+// noteMissing notes the members that may lack an entry.
+func (k *keyOrder) noteMissing(i uint64, holders []machine.NodeID, by keeper) {
 	if !k.log.held(i) {
 		return // it touches nothing
 	}

@@ -137,7 +137,7 @@ func TestWritesAreTheirSenders(t *testing.T) {
 	r.reads.plans.counter = placement.NewCounter(16)
 	term, index := uint64(2), uint64(10)
 	e := &raftpb.Entry{Term: &term, Index: &index, Data: (&batch{Term: 2, From: 3, Requests: []Propose{{Body: putOf(t, "k")}}}).encode()}
-	r.reads.appends(r.moment, []*raftpb.Entry{e})
+	r.reads.noteAppended(r.moment, []*raftpb.Entry{e})
 	if got := r.reads.plans.counter.Take(); !slices.Equal(got.Origins, []machine.NodeID{3}) {
 		t.Errorf("a write of member 3 is counted for %d", got.Origins)
 	}

@@ -41,10 +41,10 @@ func together(keys keyspan.Set) bool {
 	return false
 }
 
-// mayRead answers the reads that may be served. One whose keys this member holds, and
-// which it finds under its lease, waits for nothing but its own log (R7), and at the
-// leader not for what only the leader releases; others learn from it how far they have to
-// look (R29).
+// mayRead answers the reads that may be served. A read whose keys this member holds, and
+// which it finds under its lease, waits for nothing but its own log (R7). At the leader
+// such a read does not wait for entries that only the leader releases. Other reads learn
+// from the leader how far they have to look (R29).
 func (k *keyOrder) mayRead(at reading) []KeysReady {
 	commit := at.committed
 	k.ready = k.ready[:0]

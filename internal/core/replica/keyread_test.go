@@ -123,8 +123,8 @@ func TestAReadOfAKeyWaitsForNothingElse(t *testing.T) {
 	served(r, 12)
 }
 
-// A leader that was in key order in its leadership reads, in strict order, up to the end of its log:
-// others may have found more of it to be released than is committed here.
+// A leader that was in key order in its leadership reads, in strict order, up to the end of its log.
+// Others may have found more of the log to be released than is committed here.
 func TestALeaderThatWasInKeyOrderReadsToTheEnd(t *testing.T) {
 	s := newStageOf(t, ReadLeases{Policy: quorumlease.All, Idle: -1})
 	for _, command := range []string{"elect 1", "pass 500ms", "cut 2", "cut 3", "put 1 a b"} {

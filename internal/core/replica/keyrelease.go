@@ -87,19 +87,19 @@ func (k *keyOrder) firstOf(by keeper) uint64 {
 }
 
 // mayKeep returns what a batch changes, and whether this leader may keep it to itself: then it reads
-// what was there before until it releases it. For that the others have to see in the entry
-// what this one sees: which keys end with a lease depends on what a member has applied, and
-// a member that sees fewer keys releases what is behind it. And the next leader has to wait
-// for this one as a holder.
+// what was there before until it releases it. For that the others have to see in the entry the same
+// changes as this member. The keys that end with a lease depend on the state that a member has
+// applied, and a member that sees fewer keys releases the entries behind it. And the next leader has
+// to wait for this one as a holder.
 func (k *keyOrder) mayKeep(self machine.NodeID, term uint64, data []byte) (keyspan.Set, bool) {
 	t := &k.scratch
 	t.scan(&raftpb.Entry{Term: &term, Data: data})
 	return t.Keys.Writes, len(t.ended) == 0 && k.latest().holdsAny(self, t.Keys.Writes)
 }
 
-// keeps notes an entry that this leader has proposed and keeps, by the configuration of
+// noteKept notes an entry that this leader has proposed and keeps, by the configuration of
 // this moment (R13).
-func (k *keyOrder) keeps(self machine.NodeID, i uint64, touch *Touch) {
+func (k *keyOrder) noteKept(self machine.NodeID, i uint64, touch *Touch) {
 	if !touch.resolved && k.latest().holdsAny(self, touch.Keys.Writes) {
 		k.own = append(k.own, i)
 	}

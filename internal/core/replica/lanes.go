@@ -10,7 +10,7 @@ import (
 // lane is where requests wait that may share a batch.
 //
 // In strict order there is one lane. In key order a batch is released whole, when the
-// holders of all its keys have it, so only requests that wait for the same holders share
+// holders of all its keys have it. So only requests that wait for the same holders share
 // one: a put never waits for a holder of another's keys. That is a matter of time and not of
 // safety. Each member finds out by itself which holders an entry waits for, from the entry
 // and from all configurations in its log that may be in force (R13). The keys may be divided

@@ -284,8 +284,9 @@ func TestRenewalBehindARevocationThatEndedNothing(t *testing.T) {
 	}
 }
 
-// A lease whose expiry did not get into the log is looked at again with the next tick, or it would
-// never end; so is one whose expiry is open when a leadership ends, which also forgets all that was said in it.
+// A lease whose expiry did not get into the log is looked at again with the next tick, or it would never end.
+// So is a lease whose expiry is open when a leadership ends, and all questions and reports of that leadership
+// are forgotten.
 func TestExpiriesThatDidNotHappen(t *testing.T) {
 	begin := func() (*Replica, *leases) {
 		r := keyReader(9)

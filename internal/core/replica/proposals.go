@@ -10,8 +10,8 @@ import (
 //
 // A batch is addressed to the leader of one term and can enter the log in that
 // term only. So when an entry of a later term has been applied and the batch
-// was not among those before it, the batch is dead, and it is addressed anew:
-// a change of leader costs a client time but no error.
+// was not among those before it, the batch is dead, and it is addressed anew.
+// A change of leader costs a client time but no error.
 type proposals struct {
 	seq   uint64
 	come  []Propose  // since the last turn

@@ -86,9 +86,9 @@ func TestALaneThatMovesGivesNothingUp(t *testing.T) {
 	}
 }
 
-// A batch whose fate is known is done, or addressed anew if its leader refused it. All that were
-// addressed to a leader of an earlier term than what was applied are dead, and addressed anew; those of
-// that term are on their way still, and would be in the log twice (P1, P2).
+// A batch whose fate is known is done, or addressed anew if its leader refused it. Batches that were
+// addressed to a leader of an earlier term than that of an applied entry are dead, and addressed anew.
+// Those of that term are on their way still, and would be in the log twice (P1, P2).
 func TestWhatBecomesOfBatches(t *testing.T) {
 	begin := func() (*Replica, *proposals) {
 		r := keyReader(9)

@@ -151,9 +151,9 @@ func (rl *readLeases) asked(at moment) {
 	}
 }
 
-// onDoubt has this member rely on no promise, and keep its own for longer: its clock may
-// have stood still, and a promise be over that it believes in; or have run ahead, and a
-// promise bind it that it takes to be over.
+// onDoubt has this member rely on no promise, and keep its own for longer. Its clock may
+// have stood still: then a promise may be over that it believes in. Or its clock may
+// have run ahead: then a promise may bind it that it takes to be over.
 func (rl *readLeases) onDoubt(now machine.Mono, in Doubted) {
 	rl.doubt(now, in.Until)
 	rl.promises.Doubt(in.Since, now)
@@ -185,7 +185,7 @@ func (rl *readLeases) set(at moment, s readSetting) {
 		place := s.cells.Place(at.cfg.ID)
 		rl.placed = place >= 0 && some.Has(place)
 	}
-	rl.plans.follows(at, s)
+	rl.plans.follow(at, s)
 	if rl.setting.policy != "" { // else the cluster begins
 		rl.promises.Replaced(rl.standing(at), rl.setting.cells, s.cells)
 		rl.keys.former = rl.promises.Former()
@@ -231,10 +231,10 @@ func (rl *readLeases) until(at moment) machine.Mono {
 	return rl.promises.Until(rl.memberships)
 }
 
-// assured reports whether this member is the leader beyond doubt: a later one could
-// release nothing, and so have counted no lease's time, while this one's lease lasts
-// and its log has nothing of a later term. What was acknowledged by now is at index
-// or before (R17).
+// assured reports whether this member is the leader beyond doubt. While this one's
+// lease lasts and its log has nothing of a later term, a later leader could release
+// nothing, and so have counted no lease's time. What was acknowledged by now is at
+// index or before (R17).
 func (rl *readLeases) assured(at moment, node *raft.RawNode) (index uint64, ok bool) {
 	st := node.BasicStatus()
 	ok = at.leading() && st.RaftState == raft.StateLeader && st.HardState.GetTerm() == at.visibleTerm && at.now < rl.until(at)

@@ -117,8 +117,8 @@ func (c *Config) planner(policy quorumlease.Policy, voters, learners []machine.N
 	return s
 }
 
-// follows learns what the cluster has decided.
-func (p *plans) follows(at moment, s readSetting) {
+// follow learns what the cluster has decided.
+func (p *plans) follow(at moment, s readSetting) {
 	switch {
 	case !s.policy.Planned():
 		*p = plans{seq: p.seq, trips: p.trips}
@@ -283,9 +283,9 @@ func (p *plans) planned(in Planned) {
 	}
 }
 
-// propose takes the plan that is to be brought into the log, if it says anything new; not
-// before all of the log is accounted for and the change before is released, and then a later
-// plan may take its place.
+// propose takes the plan that is to be brought into the log, if it says anything new. It
+// takes none before all of the log is accounted for and the change before is released; by
+// then a later plan may have taken its place.
 func (p *plans) propose(at moment, by planning) *placement.Configuration {
 	if p.ready == nil || !at.presides() || !by.settled {
 		return nil

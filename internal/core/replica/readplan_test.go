@@ -25,7 +25,7 @@ func plannerOfThree() (*Replica, *plans) {
 	r.reads.promises = newAsked(quorumlease.Config{Self: 1, TTL: time.Second}, r.now)
 	r.reads.cfg, r.reads.voters = r.cfg.ReadLeases, []machine.NodeID{1, 2, 3}
 	r.reads.setting = readSetting{policy: quorumlease.Quorum}
-	r.reads.plans.follows(r.moment, r.reads.setting)
+	r.reads.plans.follow(r.moment, r.reads.setting)
 	return r, &r.reads.plans
 }
 

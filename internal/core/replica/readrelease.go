@@ -6,9 +6,9 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// appends takes entries that are being appended, over those that they replace. Of a
+// noteAppended takes entries that are being appended, over those that they replace. Of a
 // leader's own the last index tells already.
-func (rl *readLeases) appends(at moment, entries []*raftpb.Entry) {
+func (rl *readLeases) noteAppended(at moment, entries []*raftpb.Entry) {
 	if from := entries[0].GetIndex(); from <= at.last {
 		rl.promises.Shortened(from - 1)
 		rl.order().truncated(from, at.last)
@@ -23,7 +23,7 @@ func (rl *readLeases) appends(at moment, entries []*raftpb.Entry) {
 		if a.touch != nil && at.leading() && e.GetTerm() == at.term {
 			rl.wrote(e, a.from, a.touch)
 			if a.kept && a.from == at.cfg.ID {
-				rl.keys.keeps(a.from, e.GetIndex(), a.touch)
+				rl.keys.noteKept(a.from, e.GetIndex(), a.touch)
 			}
 		}
 	}
@@ -68,8 +68,8 @@ func (rl *readLeases) look(entries []*raftpb.Entry) {
 	}
 }
 
-// commits takes entries that raft has committed.
-func (rl *readLeases) commits(now machine.Mono, entries []*raftpb.Entry) {
+// noteCommitted takes entries that raft has committed.
+func (rl *readLeases) noteCommitted(now machine.Mono, entries []*raftpb.Entry) {
 	rl.held = append(rl.held, entries...)
 	// Raft hands out what is durable here, and no leader of this term or a later one
 	// lacks it. A report must say so even if nothing is left to be acknowledged.
@@ -78,10 +78,10 @@ func (rl *readLeases) commits(now machine.Mono, entries []*raftpb.Entry) {
 	rl.received, rl.durable = max(rl.received, last), max(rl.durable, last)
 }
 
-// replaces tells that a snapshot takes the place of the log up to index. Entries that were
+// noteSnapshot tells that a snapshot takes the place of the log up to index. Entries that were
 // committed before go to the Applier before it. The snapshot says how much of that is
 // visible.
-func (rl *readLeases) replaces(at moment, eff *effects, index uint64) {
+func (rl *readLeases) noteSnapshot(at moment, eff *effects, index uint64) {
 	rl.handOut(eff, index, true)
 	rl.handedOut = index
 	rl.count(rl.memberships.Cut(rl.committed + 1)) // of what was never committed

@@ -39,7 +39,7 @@ func TestASnapshotTakesThePlaceOfTheLog(t *testing.T) {
 		rl.held, rl.committed, rl.handedOut, r.last = committed, 9, 7, last
 		rl.tail, rl.settings = []*raftpb.Entry{entryAt(11, 1, 0)}, []uint64{11}
 		rl.count(quorumlease.Memberships{member(1, 1, 2), member(11, 1, 2, 3)})
-		rl.replaces(r.moment, &r.effects, 20)
+		rl.noteSnapshot(r.moment, &r.effects, 20)
 		if want := []Outcome{Committed{Entries: committed, Held: true}}; !reflect.DeepEqual(r.outcomes, want) {
 			t.Errorf("a log up to %d is replaced, and the owner is given %+v, want what was committed, not to be seen", last, r.outcomes)
 		}
@@ -83,7 +83,7 @@ func TestReplacedEntriesCountNoMore(t *testing.T) {
 		rl.promises, r.last, rl.settings = bound, 12, []uint64{10, 12}
 		rl.tail = []*raftpb.Entry{entryAt(10, 1, 0), entryAt(11, 1, 0), entryAt(12, 1, 0)}
 		rl.count(quorumlease.Memberships{{Index: 1, Voters: []machine.NodeID{1, 2}}, {Index: 11, Voters: []machine.NodeID{1, 2, 3}}})
-		rl.appends(r.moment, []*raftpb.Entry{entryAt(from, 2, 0)})
+		rl.noteAppended(r.moment, []*raftpb.Entry{entryAt(from, 2, 0)})
 		if !slices.Equal(rl.settings, want.settings) || len(rl.voters) != want.voters || len(rl.tail) != want.tail || rl.tail[want.tail-1].GetTerm() != 2 || !slices.Equal(bound.last, want.cut) {
 			t.Errorf("replaced from %d on: keys are divided by %d, %d vote, %d entries are not applied, promises hear of cuts to %d; want %+v",
 				from, rl.settings, rl.voters, len(rl.tail), bound.last, want)
@@ -122,7 +122,7 @@ func TestWhatALeaderTakesAccountOf(t *testing.T) {
 			}
 			entries = append(entries, e)
 		}
-		rl.appends(r.moment, entries)
+		rl.noteAppended(r.moment, entries)
 		if got := len(rl.plans.counter.Take().Of([]byte("k")).Writes); got != tt.writes || !slices.Equal(rl.keys.own, tt.own) {
 			t.Errorf("an entry %s: writes of %d members are counted, and entries %d are kept; want %d, %d", tt.name, got, rl.keys.own, tt.writes, tt.own)
 		}
@@ -197,7 +197,7 @@ func TestAnAccountBeginsWithASnapshot(t *testing.T) {
 	r := keyReader(9)
 	rl := &r.reads
 	rl.committed, r.last = 20, 20
-	rl.replaces(r.moment, &r.effects, 20)
+	rl.noteSnapshot(r.moment, &r.effects, 20)
 	if k := &rl.keys; !k.on || !k.loading || !k.blind || k.through != 9 || k.unknown != 20 || len(k.confs) != 1 || k.confs[0].index != 20 {
 		t.Errorf("while a snapshot of 20 is loaded: in key order %v, loading %v, blind %v, released through %d, want 9; unknown up to %d, divisions %+v",
 			k.on, k.loading, k.blind, k.through, k.unknown, k.confs)
@@ -224,7 +224,7 @@ func TestAnAccountBeginsWithASnapshot(t *testing.T) {
 		r := keyReader(9)
 		rl := &r.reads
 		rl.committed, r.last = 20, 20
-		rl.replaces(r.moment, &r.effects, 20)
+		rl.noteSnapshot(r.moment, &r.effects, 20)
 		rl.released, rl.settings = tt.knows, []uint64{11}
 		rl.tail = []*raftpb.Entry{entryOf(21, putOf(t, "k")), entryOf(22, body)}
 		rl.restored(r.moment, &r.effects, Restored{
@@ -283,7 +283,7 @@ func TestTheOrderChangesWithTheLog(t *testing.T) {
 	}
 	r = keyReader(9)
 	rl = &r.reads
-	rl.replaces(r.moment, &r.effects, 20)
+	rl.noteSnapshot(r.moment, &r.effects, 20)
 	rl.keys.leaseKeys = nil
 	rl.onApplied(r.moment, Applied{Index: 9, ReadPolicy: quorumlease.All, LeaseKeys: keysOf})
 	if k := &rl.keys; !k.on || !k.loading || k.leaseKeys != nil {

@@ -75,8 +75,9 @@ func (rl *readLeases) foresee(at moment, node *raft.RawNode) *raftpb.Message {
 
 // foresees reports whether this follower may find out for itself what is released: its
 // leader must know that followers do, for what it tells readers (behind). Raft must follow
-// that leader still: it may have forgotten it in this turn, for it died (onDown), and what
-// is foreseen comes to raft as a heartbeat, by which it would follow the dead one again.
+// that leader still. It may have forgotten the leader in this turn, for the leader died
+// (onDown). A foreseen commit comes to raft as a heartbeat, and by that raft would follow
+// the dead leader again.
 func (rl *readLeases) foresees(at moment, lead uint64) bool {
 	return rl.keys.on && rl.loading == 0 && at.leader != 0 && !at.leading() && lead == uint64(at.leader) && rl.ledger.Term() == at.term &&
 		rl.keys.news.Term == at.term && rl.keys.news.Horizon > 0
@@ -86,7 +87,7 @@ func (rl *readLeases) foresees(at moment, lead uint64) bool {
 type readBound struct {
 	index, committed uint64
 	// last is the end of the log, if others may have found more of it to be released than this
-	// leader knows of: they may if they were in key order at any time in its leadership.
+	// leader knows of. They may if they were in key order at any time in its leadership.
 	last uint64
 	// touched is, then, which keys the log touches; nil if that is not known.
 	touched *keyspan.Table

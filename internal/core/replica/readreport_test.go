@@ -137,7 +137,7 @@ func TestWhatIsCommittedIsReported(t *testing.T) {
 		r := keyReader(9)
 		rl := &r.reads
 		rl.received, rl.durable = tt.received, tt.durable
-		rl.commits(r.now, []*raftpb.Entry{entryAt(10, 1, 0), entryAt(11, 1, 0)})
+		rl.noteCommitted(r.now, []*raftpb.Entry{entryAt(10, 1, 0), entryAt(11, 1, 0)})
 		if rl.received != tt.want || rl.durable != tt.wantDurable || len(rl.held) != 2 {
 			t.Errorf("entries up to 11 are committed, and were received up to %d, durable up to %d: now %d and %d, want %d and %d; %d wait to be released",
 				tt.received, tt.durable, rl.received, rl.durable, tt.want, tt.wantDurable, len(rl.held))

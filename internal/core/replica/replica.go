@@ -365,7 +365,7 @@ func (r *Replica) takeReady(rd raft.Ready) {
 		case raft.LocalApplyThread:
 			// The answer waits for the Applier, so that raft hands out no more
 			// than maxApplyingBytes ahead of it.
-			r.reads.commits(r.now, m.GetEntries())
+			r.reads.noteCommitted(r.now, m.GetEntries())
 			r.applying = append(r.applying, m.GetEntries()...)
 			r.reconfigure(m.GetEntries())
 		default:

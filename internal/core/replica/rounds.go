@@ -211,9 +211,10 @@ func (rs *rounds) covered() uint64 {
 //
 //   - The asker followed this leader then, in a term that it had led.
 //     Terms never go back, in a crash neither, so this leader's is no earlier now.
-//   - Until then no vote of the asker in a later term had left: the turn in which
-//     a vote is written, before it leaves, is the last in which the member follows
-//     an earlier leader. Nor had one of this leader, or it would lead no more.
+//   - Until then no vote of the asker in a later term had left. A vote is written
+//     before it leaves, and the turn in which it is written is the last in which
+//     the member follows an earlier leader. Nor had one of this leader, or it
+//     would lead no more.
 //   - Each majority has one of the two in it, if the voters are three at most. So
 //     nobody had been elected in a later term when the question was put.
 //   - Hence what was committed by then is in this leader's log, and it knows that

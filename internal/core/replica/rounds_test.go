@@ -66,8 +66,8 @@ func TestRoundsAreGivenUpByTheFirst(t *testing.T) {
 }
 
 // A round that was given up is lost, whatever comes of it. So the next has twice as long, up to two
-// election timeouts, and an answer says how long to wait from then on: a member whose answers take
-// longer than half an election timeout would otherwise never have one.
+// election timeouts, and an answer says how long to wait from then on. Otherwise a member whose
+// answers take longer than half an election timeout would never have one.
 func TestRoundsOfDistantMembersAreWaitedFor(t *testing.T) {
 	r := keyReader(9)
 	rs, timeout := &r.rounds, r.cfg.electionTimeout()

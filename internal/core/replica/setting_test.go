@@ -105,7 +105,7 @@ func TestWhoHoldsAnyOfSomeKeys(t *testing.T) {
 }
 
 // An entry may take keys from a holder if it divides them or has a policy of key order, at any
-// of its requests; and it is of a policy if it divides them or has any.
+// of its requests. It sets a policy if it divides them or has any policy.
 func TestEntriesThatSet(t *testing.T) {
 	put := &pb.PutRequest{Key: []byte("k"), Value: []byte("off/key")}
 	for _, c := range []struct {

@@ -13,11 +13,11 @@ import (
 
 // Touch is what an entry may change, and what its outcome depends on, as far as
 // the entry itself tells (R20, R25 of the quorum leases' rules). It is known when
-// the entry is appended, long before it is applied, and never too small: a
-// transaction changes what either branch would, and what this version cannot read,
-// and what changes more than keys (a compaction, a member, a policy), is a
-// barrier, which touches everything. A batch that apply will refuse, for it was
-// meant for another term, touches nothing.
+// the entry is appended, long before it is applied, and never too small. A
+// transaction touches the keys that either branch would change. A request that
+// this version cannot read is a barrier, and so is one that changes more than keys
+// (a compaction, a member, a policy): a barrier touches everything. A batch that
+// apply will refuse, for it was meant for another term, touches nothing.
 //
 // The keys of a lease that ends are not in the entry: see touchLog.
 type Touch struct {

@@ -15,9 +15,10 @@ const maxLeaseKeys = 1000
 
 // touchLog keeps, for the end of the log that matters to somebody, which keys and
 // leases its entries touch. The zero touchLog is empty and ready. Entries are
-// added before the acknowledgment of them leaves (R8), released when nobody who
-// has a read lease on their keys can miss them, and forgotten once the published
-// state includes them; package keyspan has the rules, and how a reader asks.
+// added before the acknowledgment of them leaves (R8). They are released when
+// nobody who has a read lease on their keys can miss them, and forgotten once the
+// published state includes them. Package keyspan has the rules, and how a reader
+// asks.
 type touchLog struct {
 	keys, leases keyspan.Table
 	// guards has what entries read for what they change: a later entry that changes that may
@@ -134,10 +135,10 @@ func (l *touchLog) forget(index uint64) {
 	l.attached = l.attached[n:]
 }
 
-// blocked gives the lowest entry that has to be released before index is, since
-// index depends on what it changes (R25), or changes what it depends on: a guard that a
-// transaction has compared must not be seen to be gone before the transaction is. It
-// is 0 if there is none.
+// blocked returns the lowest entry that has to be released before index is. Either
+// index depends on the changes of that entry (R25), or index changes something that the
+// entry depends on. A guard that a transaction has compared must not be seen to be gone
+// before the transaction is seen. It is 0 if there is none.
 func (l *touchLog) blocked(index uint64) uint64 {
 	first := uint64(0)
 	for _, i := range [...]uint64{l.keys.Blocked(index), l.leases.Blocked(index), l.guards.Overtaken(index)} {

@@ -85,12 +85,12 @@ func (r *Replica) write(m *raftpb.Message) {
 	if !raft.IsEmptySnap(m.GetSnapshot()) {
 		rec.Snapshot = m.GetSnapshot()
 		md := rec.Snapshot.GetMetadata()
-		r.reads.replaces(r.moment, &r.effects, md.GetIndex())
+		r.reads.noteSnapshot(r.moment, &r.effects, md.GetIndex())
 		r.last = md.GetIndex()
 		r.outcomes = append(r.outcomes, Restore{Index: md.GetIndex(), Term: md.GetTerm()})
 	}
 	if n := len(rec.Entries); n > 0 {
-		r.reads.appends(r.moment, rec.Entries)
+		r.reads.noteAppended(r.moment, rec.Entries)
 		r.last = rec.Entries[n-1].GetIndex()
 	}
 	switch responses := m.GetResponses(); {

@@ -74,7 +74,7 @@ func TestHandlesSayTheirProcess(t *testing.T) {
 			t.Skip(err)
 		}
 		n := 0
-		for h, err := range l.stores[0].Dump() {
+		for h, err := range l.places[0].Store.Dump() {
 			if want := fmt.Sprintf("%s:%d", host, os.Getpid()); err != nil || h.Holder != want {
 				t.Errorf("a handle is said to be of %q, %v; want %q", h.Holder, err, want)
 			}
@@ -326,7 +326,7 @@ func TestHealthTellsDamagedHeaders(t *testing.T) {
 		if _, err := l.TryAcquire(t.Context(), tenure.Claim{Name: "x"}); err != nil {
 			t.Fatal(err)
 		}
-		handles, err := filepath.Glob(filepath.Join(l.paths[0], "handles", "*"))
+		handles, err := filepath.Glob(filepath.Join(l.places[0].Name, "handles", "*"))
 		if err != nil || len(handles) != 1 {
 			t.Fatal(handles, err)
 		}
@@ -339,7 +339,7 @@ func TestHealthTellsDamagedHeaders(t *testing.T) {
 			t.Fatal(err)
 		}
 		var h Health
-		h.inspect(t.Context(), l.stores[0])
+		h.inspect(t.Context(), l.places[0].Store)
 		if h.Err != nil || h.Handles != 2 || len(h.Damage) == 0 || !strings.HasPrefix(h.Damage[0], "handle "+strings.Repeat("a", 32)+": ") {
 			t.Errorf("a handle's header is damaged: %+v, want to be told", h)
 		}

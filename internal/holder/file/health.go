@@ -26,13 +26,13 @@ func (l *Leaser) Health(ctx context.Context, name string) ([]Health, error) {
 	}
 	all := make([]Health, len(looks))
 	for i, h := range looks {
-		all[i] = Health{Health: h, Path: l.paths[i]}
+		all[i] = Health{Health: h, Path: l.places[i].Name}
 		switch {
-		case l.absent[i] != nil:
-			all[i].Err = l.absent[i]
+		case l.places[i].Err != nil:
+			all[i].Err = l.places[i].Err
 		case h.Err == nil:
-			all[i].SingleHost = l.stores[i].SingleHost()
-			all[i].inspect(ctx, l.stores[i])
+			all[i].SingleHost = l.places[i].Store.SingleHost()
+			all[i].inspect(ctx, l.places[i].Store)
 		}
 	}
 	return all, nil

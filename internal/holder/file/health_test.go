@@ -48,7 +48,7 @@ func overFS(t *testing.T, sys file.FS) *Leaser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Leaser{Leaser: storage.New(set, storage.Options{Clock: c}), paths: []string{path}, stores: []*file.Store{s}, absent: make([]error, 1)}
+	return &Leaser{Leaser: storage.New(set, storage.Options{Clock: c}), places: []storage.Place[*file.Store]{{Name: path, Store: s}}}
 }
 
 // TestHealthOfAStoreThatHangs: Health comes back with its context, whether the store hangs before it

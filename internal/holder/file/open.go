@@ -12,7 +12,6 @@ import (
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/holder/storage"
 	"github.com/tenure-lease/tenure/internal/host/clock"
-	"github.com/tenure-lease/tenure/internal/host/register"
 	"github.com/tenure-lease/tenure/internal/host/register/file"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
@@ -20,9 +19,7 @@ import (
 // Leaser is a storage.Leaser that knows its paths.
 type Leaser struct {
 	*storage.Leaser
-	paths  []string      // by store
-	stores []*file.Store // by store; nil if it was missing
-	absent []error       // by store: why it was
+	places []storage.Place[*file.Store] // by store
 	made   bool
 }
 
@@ -167,44 +164,15 @@ func (f findings) begun() bool {
 
 // join makes a Leaser of the stores that were found.
 func (f findings) join(cfg Config) (*Leaser, error) {
-	var stores []register.Store
-	var errs []error
-	for _, x := range f {
-		if x.err != nil {
-			errs = append(errs, x.err)
-			continue
-		}
-		stores = append(stores, x.store)
-		if of := x.store.Header().Of; of != len(f) {
-			return nil, fmt.Errorf("%s is one of a set of %d, and %d paths are given: %w: give them all, in any order", x.path, of, len(f), register.ErrMismatch)
-		}
+	found := make([]storage.Place[*file.Store], len(f))
+	for i, x := range f {
+		found[i] = storage.Place[*file.Store]{Name: x.path, Store: x.store, Err: x.err}
 	}
-	if len(stores) <= len(f)/2 {
-		err := errors.Join(errs...)
-		if len(f) > 1 {
-			err = fmt.Errorf("%d of %d stores can be used, and a set needs more than half:\n%w", len(stores), len(f), err)
-		}
-		return nil, err
-	}
-	set, err := register.NewSetBy(cfg.Clock.Now, stores)
+	l, places, err := storage.Join(found, "paths", "stores", storage.Options{Clock: cfg.Clock, State: cfg.State})
 	if err != nil {
 		return nil, err
 	}
-	l := &Leaser{paths: make([]string, len(f)), stores: make([]*file.Store, len(f)), absent: make([]error, len(f))}
-	for _, x := range f {
-		if x.err == nil {
-			i := x.store.Header().Index
-			l.paths[i], l.stores[i] = x.path, x.store
-		}
-	}
-	for _, x := range f { // missing stores get the places that are left
-		if x.err != nil {
-			i := slices.Index(l.paths, "")
-			l.paths[i], l.absent[i] = x.path, x.err
-		}
-	}
-	l.Leaser = storage.New(set, storage.Options{Clock: cfg.Clock, State: cfg.State})
-	return l, nil
+	return &Leaser{Leaser: l, places: places}, nil
 }
 
 func (f findings) close() {

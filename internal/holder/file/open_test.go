@@ -248,7 +248,7 @@ func TestHealthTellsDamagedSlots(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		path := filepath.Join(l.paths[0], "handles", one(t, filepath.Join(l.paths[0], "handles")))
+		path := filepath.Join(l.places[0].Name, "handles", one(t, filepath.Join(l.places[0].Name, "handles")))
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -258,7 +258,7 @@ func TestHealthTellsDamagedSlots(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := ""
-		for h, err := range l.stores[0].Dump() {
+		for h, err := range l.places[0].Store.Dump() {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -272,7 +272,7 @@ func TestHealthTellsDamagedSlots(t *testing.T) {
 			}
 		}
 		var h Health
-		h.inspect(t.Context(), l.stores[0])
+		h.inspect(t.Context(), l.places[0].Store)
 		if len(h.Damage) != 1 || want == "" || !strings.HasPrefix(h.Damage[0], want) {
 			t.Errorf("%q, want one that begins with %q", h.Damage, want)
 		}

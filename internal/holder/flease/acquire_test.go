@@ -291,6 +291,6 @@ func (m *faults) Step(now machine.Now, input flease.Input) {
 // startOver gives the peer another machine.
 func (p *Peer) startOver(t *testing.T, m machine.Machine[flease.Input, flease.Report]) {
 	p.driver = driver.Start(driver.Config[flease.Input, flease.Report]{
-		Machine: m, Now: p.cfg.clocks, Send: func([]machine.Envelope) {}, Outcome: p.outcomes, Fail: func(err error) { t.Error(err) },
+		Machine: m, Now: p.cfg.clocks, Send: func([]machine.Envelope) {}, Outcome: p.handle, Fail: func(err error) { t.Error(err) },
 	})
 }

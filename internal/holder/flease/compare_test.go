@@ -144,9 +144,9 @@ func TestWhichPeersAreAsked(t *testing.T) {
 		asked("there is a stream to 3", "c:1")
 		p.refused(2, errors.New("no"))
 		asked("2 refuses us", "b:1")
-		p.news(flease.Alarm{Kind: flease.Disagreement, Peer: 2})
+		p.handleNews(flease.Alarm{Kind: flease.Disagreement, Peer: 2})
 		asked("the machine disagrees with 2", "b:1")
-		p.news(flease.Alarm{Kind: flease.Disagreement, Peer: 9})
+		p.handleNews(flease.Alarm{Kind: flease.Disagreement, Peer: 9})
 		asked("the machine disagrees with nobody that is a member")
 		again := make(chan struct{})
 		p.troubles = map[machine.NodeID]error{2: errors.New("it disagrees"), 3: peer.ErrUnknownMember}

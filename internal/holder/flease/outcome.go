@@ -11,8 +11,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// outcomes takes the machine's reports, on the goroutine that steps it.
-func (p *Peer) outcomes(outs []flease.Report) {
+// handle takes the machine's reports, on the goroutine that steps it.
+func (p *Peer) handle(outs []flease.Report) {
 	now := p.cfg.clocks()
 	for _, out := range outs {
 		switch out := out.(type) {
@@ -27,7 +27,7 @@ func (p *Peer) outcomes(outs []flease.Report) {
 		case flease.Waits:
 			if x := p.claim(out.ID, false); x != nil {
 				s := stateOf(x.Name(), out.State)
-				x.meets(&s)
+				x.noteHolders(&s)
 			}
 		case flease.Refused:
 			if x := p.claim(out.ID, true); x != nil {
@@ -44,7 +44,7 @@ func (p *Peer) outcomes(outs []flease.Report) {
 		case flease.Observed:
 			p.observed(out)
 		default:
-			p.news(out)
+			p.handleNews(out)
 		}
 	}
 }
@@ -72,8 +72,8 @@ func (p *Peer) observed(o flease.Observed) {
 	}
 }
 
-// meets notes the holders in the way of a claim.
-func (x *claim) meets(s *tenure.State) {
+// noteHolders notes the holders in the way of a claim.
+func (x *claim) noteHolders(s *tenure.State) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.seen = s
@@ -82,7 +82,7 @@ func (x *claim) meets(s *tenure.State) {
 // acquired begins the tenure. A caller that gave up meanwhile has told the machine.
 func (x *claim) acquired(a flease.Acquired) {
 	if x.Begin(a.Token, a.Deadline, a.Until) {
-		x.meets(nil)
+		x.noteHolders(nil)
 		x.Decide(nil)
 	}
 }
@@ -143,8 +143,8 @@ func lostWith(why error) error {
 	return fmt.Errorf("%w: the peer has ended: %w", tenure.ErrLost, why)
 }
 
-// news takes a report about the peer, and no claim.
-func (p *Peer) news(out flease.Report) {
+// handleNews takes a report about the peer, and no claim.
+func (p *Peer) handleNews(out flease.Report) {
 	log := p.cfg.Logger
 	switch out := out.(type) {
 	case flease.Serving:

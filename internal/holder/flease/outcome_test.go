@@ -32,7 +32,7 @@ func TestWhatTheMachineReports(t *testing.T) {
 			p.claims[id] = x
 			return x
 		}
-		report := func(outs ...flease.Report) { p.driver.Do(func() { p.outcomes(outs) }) }
+		report := func(outs ...flease.Report) { p.driver.Do(func() { p.handle(outs) }) }
 		answered := func(answer <-chan error) (err error, ok bool) {
 			select {
 			case err := <-answer:
@@ -146,7 +146,7 @@ func TestRenewedWhenItIsLost(t *testing.T) {
 			p.claims[5] = x
 			now := p.cfg.clocks()
 			p.driver.Do(func() {
-				p.outcomes([]flease.Report{flease.Renewed{ID: 5, Deadline: now.Mono.Add(time.Minute), Until: now.Wall + machine.Wall(time.Minute)}})
+				p.handle([]flease.Report{flease.Renewed{ID: 5, Deadline: now.Mono.Add(time.Minute), Until: now.Wall + machine.Wall(time.Minute)}})
 			})
 			if x.Left() != time.Hour || !errors.Is(x.Check(), ended) || p.renewals.count.Load() != 0 {
 				t.Errorf("%v, and renewed: %+v", ended, x)

@@ -149,7 +149,7 @@ func Start(ctx context.Context, cfg Config) (*Peer, error) {
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	p.machine, p.watcher = m, p.Leaser()
 	p.driver = driver.Start(driver.Config[flease.Input, flease.Report]{
-		Machine: stepped{m, p}, Now: cfg.clocks, Send: p.send, Outcome: p.outcomes, Fail: p.fail,
+		Machine: stepped{m, p}, Now: cfg.clocks, Send: p.send, Outcome: p.handle, Fail: p.fail,
 		// Room for a few claims of each of many callers. A caller with more waits.
 		QueueLimit: 1 << 16,
 	})

@@ -131,7 +131,7 @@ func TestLateAnswersToWhoGivesUp(t *testing.T) {
 		late   error
 		token  uint64
 	}{
-		"none":     {func(x *claim) { x.meets(in) }, nil, 0},
+		"none":     {func(x *claim) { x.noteHolders(in) }, nil, 0},
 		"admitted": {func(x *claim) { x.acquired(flease.Acquired{Token: 4, Deadline: machine.Mono(time.Hour)}) }, nil, 4},
 		"refused":  {func(x *claim) { x.over(bad, nil) }, bad, 0},
 	} {

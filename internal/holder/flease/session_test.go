@@ -175,7 +175,7 @@ func TestALeaseOfAClient(t *testing.T) {
 				k.t.Errorf("named: %+v", e)
 			}
 			k.p.driver.Do(func() {
-				k.p.outcomes([]flease.Report{flease.Renewed{ID: k.m.claims[0].ID, Deadline: began.Add(20 * time.Second), Until: 1 << 62}})
+				k.p.handle([]flease.Report{flease.Renewed{ID: k.m.claims[0].ID, Deadline: began.Add(20 * time.Second), Until: 1 << 62}})
 			})
 			if e := k.hears("renewed"); e.ID != 1 || e.Until != began.Add(12*time.Second) {
 				k.t.Errorf("renewed: %+v; want that it may hold for a TTL since it was named", e)
@@ -274,7 +274,7 @@ func TestALeaseOfAClient(t *testing.T) {
 			k.acquire(1, 0)
 			k.hears("acquired")
 			k.p.driver.Do(func() {
-				k.p.outcomes([]flease.Report{flease.Lost{ID: k.m.claims[0].ID, Why: "for a reason"}})
+				k.p.handle([]flease.Report{flease.Lost{ID: k.m.claims[0].ID, Why: "for a reason"}})
 			})
 			if e := k.hears("lost"); e.ID != 1 || e.Reason != "lost" || !strings.Contains(e.Error, "for a reason") {
 				k.t.Errorf("lost: %+v", e)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenure-lease/tenure/internal/holder/address"
 	"github.com/tenure-lease/tenure/internal/holder/certs"
 )
 
@@ -28,19 +29,30 @@ func SocketOfURL(whole string) (path string, ok bool, err error) {
 		return "", false, nil
 	}
 	if strings.ContainsAny(rest, "?#") {
-		return "", true, errors.New("the URL of a socket has no options: the peer that listens there has them; write a ? in a path as %3f")
+		return "", true, fmt.Errorf("%w %q: the URL of a socket has no options: the peer that listens there has them; write a ? in a path as %%3f", address.ErrURL, whole)
 	}
-	path, err = url.PathUnescape(rest)
+	if path, err = url.PathUnescape(rest); err != nil {
+		err = fmt.Errorf("%w %q: %w", address.ErrURL, whole, err)
+	}
 	return path, true, err
 }
 
-// ReadURL reads the URL of a peer. The error names the part to change, and not the URL.
+// ReadURL reads the URL of a peer.
 func ReadURL(whole string) (cfg Config, err error) {
 	rest, ok := strings.CutPrefix(whole, "flease://")
 	if !ok {
-		return cfg, errors.New("this is not a flease URL")
+		return cfg, fmt.Errorf("%w %q: this is not a flease URL", address.ErrURL, whole)
 	}
-	rest, query, _ := strings.Cut(rest, "?")
+	if cfg, err = ReadPeer(rest); err != nil {
+		return cfg, fmt.Errorf("%w %q: %w", address.ErrURL, whole, err)
+	}
+	return cfg, nil
+}
+
+// ReadPeer reads the part of a peer's URL behind the scheme. Its errors name the part to change,
+// for callers that have no URL from their users.
+func ReadPeer(part string) (cfg Config, err error) {
+	rest, query, _ := strings.Cut(part, "?")
 	self, members, ok := strings.Cut(rest, "@")
 	if !ok {
 		return cfg, errors.New("which of them is this process? write flease://a:7000@a:7000,b:7000,c:7000, or flease://self@… if that can be told from the addresses; flease:///path is for the peer on this machine")

@@ -22,11 +22,11 @@ func (l *Leaser) Health(ctx context.Context, name string) ([]Health, error) {
 	}
 	all := make([]Health, len(looks))
 	for i, h := range looks {
-		all[i] = Health{Health: h, Addr: l.addrs[i]}
-		if l.absent[i] != nil {
-			all[i].Err = l.absent[i]
+		all[i] = Health{Health: h, Addr: l.places[i].Name}
+		if l.places[i].Err != nil {
+			all[i].Err = l.places[i].Err
 		} else {
-			all[i].Warning = l.stores[i].Warning()
+			all[i].Warning = l.places[i].Store.Warning()
 		}
 	}
 	return all, nil

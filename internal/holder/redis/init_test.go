@@ -20,7 +20,7 @@ import (
 // with a place of its own.
 func TestWhatASetAgreesOn(t *testing.T) {
 	t.Parallel()
-	cfg := engine.Config{Addrs: []string{host(t).Addr(), host(t).Addr(), host(t).Addr()}}
+	cfg := engine.Config{Addrs: []string{engine.Host(t).Addr(), engine.Host(t).Addr(), engine.Host(t).Addr()}}
 	h, err := engine.Init(t.Context(), cfg, storage.Spec{Term: term, Delay: delay})
 	if err != nil || h.Of != 3 || h.Index != 0 || h.Term != term || h.Delay != delay {
 		t.Errorf("made %+v, %v", h, err)
@@ -55,7 +55,7 @@ func TestWhatASetAgreesOn(t *testing.T) {
 // TestSetsThatCannotBeMade leave nothing behind.
 func TestSetsThatCannotBeMade(t *testing.T) {
 	t.Parallel()
-	blank, gone := host(t), host(t)
+	blank, gone := engine.Host(t), engine.Host(t)
 	away := gone.Addr()
 	gone.Close()
 	for name, tt := range map[string]struct {
@@ -80,7 +80,7 @@ func TestSetsThatCannotBeMade(t *testing.T) {
 // TestAHalfMadeSetIsTold: a server that goes away while a set is made is told.
 func TestAHalfMadeSetIsTold(t *testing.T) {
 	t.Parallel()
-	here, goes := host(t).Addr(), host(t).Addr()
+	here, goes := engine.Host(t).Addr(), engine.Host(t).Addr()
 	away := errors.New("it went away")
 	dialed := 0
 	cfg := engine.Config{Addrs: []string{here, goes}, Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {

@@ -28,7 +28,7 @@ func TestServersOfTwoSets(t *testing.T) {
 // TestTheOnlyServer: its error is returned as it is, and counts no servers.
 func TestTheOnlyServer(t *testing.T) {
 	t.Parallel()
-	gone := host(t)
+	gone := engine.Host(t)
 	addr := gone.Addr()
 	gone.Close()
 	if _, err := engine.Open(t.Context(), engine.Config{Addrs: []string{addr}}); err == nil || !strings.HasPrefix(err.Error(), "redis "+addr) {

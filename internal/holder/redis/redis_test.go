@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	miniserver "github.com/alicebob/miniredis/v2/server"
 
 	"github.com/tenure-lease/tenure"
 	engine "github.com/tenure-lease/tenure/internal/holder/redis"
@@ -20,7 +19,6 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/host/register"
 	"github.com/tenure-lease/tenure/internal/host/register/redis"
-	"github.com/tenure-lease/tenure/internal/host/register/registertest"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/leasetest"
 )
@@ -43,29 +41,10 @@ const (
 	delay = 150 * time.Millisecond
 )
 
-// host is a stand-in for Redis. It answers INFO itself, where miniredis would read a field that its
-// Close writes.
-func host(t testing.TB) *miniredis.Miniredis {
-	h := miniredis.RunT(t)
-	h.Server().SetPreHook(func(c *miniserver.Peer, cmd string, _ ...string) bool {
-		if !strings.EqualFold(cmd, "INFO") {
-			return false
-		}
-		c.WriteBulk("# Clients\r\nconnected_clients:1\r\n")
-		return true
-	})
-	t.Cleanup(func() { // after all that connect
-		if h.Server() != nil {
-			registertest.LetsGo(t, h.CurrentConnectionCount)
-		}
-	})
-	return h
-}
-
 // servers are stand-ins for Redis, with the stores of one set.
 func servers(t testing.TB, n int) (hosts []*miniredis.Miniredis, cfg engine.Config) {
 	for range n {
-		h := host(t)
+		h := engine.Host(t)
 		hosts = append(hosts, h)
 		cfg.Addrs = append(cfg.Addrs, h.Addr())
 	}
@@ -195,7 +174,7 @@ func TestMissingServersInAnyOrder(t *testing.T) {
 // TestStoresAreMadeOnce, and not by Open.
 func TestStoresAreMadeOnce(t *testing.T) {
 	t.Parallel()
-	cfg := engine.Config{Addrs: []string{host(t).Addr()}}
+	cfg := engine.Config{Addrs: []string{engine.Host(t).Addr()}}
 	if _, err := engine.Open(t.Context(), cfg); !errors.Is(err, register.ErrForeign) {
 		t.Errorf("open what was not made: %v, want %v", err, register.ErrForeign)
 	}
@@ -227,7 +206,7 @@ func TestStoresAreMadeOnce(t *testing.T) {
 // TestASetIsMadeWhole, or not at all: servers are looked at before any is written to.
 func TestASetIsMadeWhole(t *testing.T) {
 	t.Parallel()
-	blank, used := host(t), host(t)
+	blank, used := engine.Host(t), engine.Host(t)
 	spec := storage.Spec{Term: term, Delay: delay}
 	if _, err := engine.Init(t.Context(), engine.Config{Addrs: []string{used.Addr()}}, spec); err != nil {
 		t.Fatal(err)
@@ -243,7 +222,7 @@ func TestASetIsMadeWhole(t *testing.T) {
 // TestDelayIsMeasured: δ is chosen for a server that is far away, whichever it is.
 func TestDelayIsMeasured(t *testing.T) {
 	t.Parallel()
-	near, far := host(t).Addr(), host(t).Addr()
+	near, far := engine.Host(t).Addr(), engine.Host(t).Addr()
 	const away = 20 * time.Millisecond
 	cfg := engine.Config{Addrs: []string{far, near}, Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if addr == far {
@@ -263,7 +242,7 @@ func TestDelayIsMeasured(t *testing.T) {
 // TestSetsOfOneServer: each has a prefix or a database of its own, and the password is asked for.
 func TestSetsOfOneServer(t *testing.T) {
 	t.Parallel()
-	server := host(t)
+	server := engine.Host(t)
 	server.RequireAuth("secret")
 	spec := storage.Spec{Term: term, Delay: delay}
 	base := engine.Config{Addrs: []string{server.Addr()}, Password: "secret"}
@@ -345,7 +324,7 @@ func (c hasty) Now() machine.Mono {
 
 // TestOneClock: the registers go by the clock that the leases go by.
 func TestOneClock(t *testing.T) {
-	cfg := engine.Config{Addrs: []string{host(t).Addr()}, Clock: hasty{clock.NewSimulated(1)}}
+	cfg := engine.Config{Addrs: []string{engine.Host(t).Addr()}, Clock: hasty{clock.NewSimulated(1)}}
 	spec := storage.Spec{Term: time.Hour, Delay: time.Minute}
 	if _, err := engine.Init(t.Context(), cfg, spec); err != nil {
 		t.Fatal(err)

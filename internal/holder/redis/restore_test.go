@@ -8,31 +8,17 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	miniserver "github.com/alicebob/miniredis/v2/server"
 
 	"github.com/tenure-lease/tenure/internal/holder/storage"
 	"github.com/tenure-lease/tenure/internal/host/register"
 	"github.com/tenure-lease/tenure/internal/host/register/redis"
 )
 
-// server is a stand-in for Redis, which answers INFO itself.
-func server(t *testing.T) *miniredis.Miniredis {
-	h := miniredis.RunT(t)
-	h.Server().SetPreHook(func(c *miniserver.Peer, cmd string, _ ...string) bool {
-		if !strings.EqualFold(cmd, "INFO") {
-			return false
-		}
-		c.WriteBulk("# Clients\r\nconnected_clients:1\r\n")
-		return true
-	})
-	return h
-}
-
 // madeSet is a set of so many servers, with leases as short as may be.
 func madeSet(t *testing.T, n int) (servers []*miniredis.Miniredis, cfg Config) {
 	t.Helper()
 	for range n {
-		h := server(t)
+		h := Host(t)
 		servers, cfg.Addrs = append(servers, h), append(cfg.Addrs, h.Addr())
 	}
 	if _, err := Init(t.Context(), cfg, storage.Spec{Term: time.Second, Delay: 40 * time.Millisecond}); err != nil {

@@ -16,10 +16,10 @@
 // machine resumes.
 //
 // macOS: CLOCK_MONOTONIC, which there counts sleep. The kernel offers no timer
-// on it that Go's poller could wait for, so a Go timer is slept in slices of a
-// quarter of a second and the clock is looked at after each: an alarm may ring
-// that much late after a sleep, and no later than usual otherwise. Linux falls
-// back to this when it has no timerfd to give.
+// on it that Go's poller could wait for. So a Go timer is slept in slices of a
+// quarter of a second, and the clock is looked at after each. An alarm may
+// ring that much late after a sleep, and no later than usual otherwise. Linux
+// falls back to this when it has no timerfd to give.
 //
 // Between the moment when a machine resumes and the moment when its alarms have rung, other
 // goroutines run. A caller that must not act after a deadline compares Now with it, and

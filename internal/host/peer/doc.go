@@ -48,9 +48,9 @@
 //	magic "TENUREPR" | version u16 | kind u8 | 0 | cluster u64 | from u64 | to u64 |
 //	instance u64 | ticket, 16 bytes | CRC32C u32
 //
-// where kind is 1 for messages, 2 for a bulk stream, 3 for a question ([Ask]), which comes
-// from nobody, to nobody, of no cluster, and is a frame each way, and 4 for a confirmation
-// (see Trust). Each process draws its instance at random, and a ticket for each
+// where kind is 1 for messages, 2 for a bulk stream, 3 for a question ([Ask]), and 4 for a
+// confirmation (see Trust). A question comes from nobody, to nobody, of no cluster, and is
+// a frame each way. Each process draws its instance at random, and a ticket for each
 // connection. The answer is
 //
 //	magic "TENUREPR" | version u16 | status u8 | 0 | reason length u32 | CRC32C u32 | reason
@@ -71,11 +71,12 @@
 // stranger who reaches the port, and knows all ids and addresses, is told that it is not
 // that member, and no frame of its is read. Messages and streams come from members only.
 //
-// This stops a stranger that can neither take over a member's address (by ARP, DNS or
-// routes, or because the address was given up while it is still in Peers) nor read or
-// change members' traffic. Those take mutual TLS: a [Config] TLS that demands client
-// certificates. The confirmation is made then, too, and checks the certificate's name
-// against the address, so that a member's certificate does not do for another member.
+// This stops a stranger that can neither read or change members' traffic nor take
+// over a member's address. An address is taken over by ARP, DNS or routes, or because
+// it was given up while it is still in Peers. Those take mutual TLS: a [Config] TLS
+// that demands client certificates. The confirmation is made then, too, and checks
+// the certificate's name against the address, so that a member's certificate does not
+// do for another member.
 //
 // The handshake also refuses another cluster, an unknown member, a message for another
 // member, and another version of the protocol. It refuses a second process with the id of a

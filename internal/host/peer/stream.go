@@ -24,12 +24,12 @@ const (
 // sourceError tells an error of the caller's reader from one of the connection.
 type sourceError struct{ error }
 
-// SendStream sends all of src to a peer's Stream function, over a connection of
-// its own, and returns what that function returned: nil once it has taken all of
-// it, else an error that matches errRejected. An error of src is returned as it
-// is, and the receiver is told. ctx bounds the whole, the wait for the receiver's
-// verdict included. It ends as well when the receiver's process is found to have ended: see
-// Down. Streams to one peer take turns.
+// SendStream sends all of src to a peer's Stream function, over a connection of its own,
+// and returns the result of that function. The result is nil once the function has taken
+// all of src, else an error that matches errRejected. An error of src is returned as it is,
+// and the receiver is told. ctx bounds the whole, the wait for the receiver's verdict
+// included. It ends as well when the receiver's process is found to have ended: see Down.
+// Streams to one peer take turns.
 func (t *Transport) SendStream(ctx context.Context, to machine.NodeID, header []byte, src io.Reader) error {
 	r := t.remote(to)
 	if r == nil {

@@ -72,10 +72,10 @@
 //  4. Otherwise the header says how long the record is. If one of the record's sectors was
 //     never written, it is a torn write, and if all were: [CorruptError].
 //
-// A sector was never written in three cases: it is zeros from the beginning of the bad
-// record on; it is not in the file, which a batch had made larger; or it is zeros from a
-// byte on that is not zero in any record. A torn write is cut off with what follows, and
-// [Log.Repair] tells.
+// A sector was never written in three cases. It is zeros from the beginning of the bad
+// record on. Or it is not in the file, which a batch had made larger. Or it is zeros
+// from a byte on that is not zero in any record. A torn write is cut off with what
+// follows, and [Log.Repair] tells.
 //
 // In an earlier segment every bad record is rule 1, because a segment is synced
 // before the next begins. A last segment that is shorter than it was made has been cut, or

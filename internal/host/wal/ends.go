@@ -5,9 +5,9 @@ import (
 	"os"
 )
 
-// OpenEnds is Open for an owner that keeps much in the log and little of it in memory:
-// replay gets the records of the first segment and of the last one only, and the others are
-// for a [Reader]. Its cost grows with the size of a segment, and by one short read with
+// OpenEnds is Open for an owner that keeps much in the log and little of it in memory. It
+// passes only the records of the first segment and of the last one to replay. The others
+// are for a [Reader]. Its cost grows with the size of a segment, and by one short read with
 // each segment between. That read checks the header and that the last record is whole, so
 // that no segment is missing or cut short. The Reader finds damage within a segment.
 func OpenEnds(dir string, opts Options, replay func(Record) error) (*Log, error) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestJudgeAtTheEdges has a record at, over and up to the edge of a sector and of the file: one that was
-// written as a whole and has changed is damage, and one of which a sector is missing was torn.
+// TestJudgeAtTheEdges has a record at, over and up to the edge of a sector and of the file. A record
+// that was written as a whole and has changed is damage, and one of which a sector is missing was torn.
 func TestJudgeAtTheEdges(t *testing.T) {
 	c := newCodec(7)
 	for end := sectorBytes - 64; end <= sectorBytes+8; end += recordAlign {

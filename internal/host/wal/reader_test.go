@@ -103,7 +103,7 @@ func TestReaderOfADamagedLog(t *testing.T) {
 }
 
 // A Reader takes no record for that of another number, and the end of a file that was cut for no end
-// of the log: whoever reads would wait for ever, or go on without what was in between.
+// of the log. Otherwise readers would wait for ever, or go on without the records in between.
 func TestReaderOfALogThatIsNotWhatItWas(t *testing.T) {
 	for what, change := range map[string]func(seg []byte, offsets []int) []byte{
 		"a later record in its place":      func(seg []byte, at []int) []byte { copy(seg[at[1]:at[2]], seg[at[2]:]); return seg },

@@ -115,7 +115,7 @@ func (b *ballot) play() {
 		b.fail("termination: all is well, and not everybody has decided")
 	}
 	w.Run(b.worstCase() + 4*(term+6*delta)) // until nothing of the bad times is left
-	b.reigns()
+	b.checkLeadership()
 	b.over = true
 	w.Count("instances", 1)
 	for _, v := range b.voters {
@@ -139,8 +139,8 @@ func (b *ballot) done() bool {
 	return len(b.leaders()) == 1
 }
 
-// reigns is Property 3: one process leads whenever it is asked, all others never.
-func (b *ballot) reigns() {
+// checkLeadership is Property 3: one process leads whenever it is asked, all others never.
+func (b *ballot) checkLeadership() {
 	leader := b.leaders()
 	for range 30 {
 		b.w.Run(term / 10)
@@ -172,13 +172,13 @@ func (b *ballot) chaos(d time.Duration) {
 	w := b.w
 	b.lease.trouble()
 	b.store.trouble()
-	kinds := []func(){func() { b.some().reigns() }}
+	kinds := []func(){func() { b.some().lead() }}
 	for _, kind := range []func(){
-		func() { b.some().crashes(w.Between(0, 2*term)) },
-		func() { b.some().pauses(w.Between(0, 3*term)) },
+		func() { b.some().crash(w.Between(0, 2*term)) },
+		func() { b.some().pause(w.Between(0, 3*term)) },
 		func() { b.some().host.Drift((2*w.Rand.Float64() - 1) * drift / 1e6) },
-		func() { b.some().reigns() },
-		func() { b.some().deposed() },
+		func() { b.some().lead() },
+		func() { b.some().depose() },
 		b.store.strike,
 		b.forget,
 	} {
@@ -203,23 +203,23 @@ func (b *ballot) heal() {
 	b.lease.mend()
 	b.store.mend()
 	for _, v := range b.voters {
-		v.heals()
+		v.heal()
 	}
-	b.reign()
+	b.nameLeader()
 }
 
-// reign has an arbitrary oracle name one leader from here on, for ever.
-func (b *ballot) reign() {
+// nameLeader has an arbitrary oracle name one leader from here on, for ever.
+func (b *ballot) nameLeader() {
 	if b.oracle != wild {
 		return
 	}
 	leader := b.some()
 	for _, v := range b.voters {
 		if v != leader {
-			v.deposed()
+			v.depose()
 		}
 	}
-	leader.reigns()
+	leader.lead()
 }
 
 // forget has a disk forget the blocks of the dead, as far as a store may.

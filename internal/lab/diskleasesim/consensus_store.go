@@ -10,8 +10,8 @@ import (
 )
 
 // cell is a register for RankedOverNotes that is merely regular, and shows old and new in any
-// mixture: of each writer's notes, and of the data, the latest that was complete when the read
-// began or any begun since. The writes of a failed one may show up at any later time.
+// mixture. A read shows, of each writer's notes and of the data, the latest that was complete
+// when it began, or any begun since. The writes of a failed one may show up at any later time.
 type cell struct {
 	w           *sim.World
 	stall, fail float64

@@ -27,11 +27,11 @@ func (b *ballot) seat() {
 	v.host.Lane = fmt.Sprintf("process %d", v.host.ID)
 	v.host.Lag = b.w.Between(0, delta/20)
 	b.voters = append(b.voters, v)
-	b.w.After(b.w.Between(0, b.spread), v.starts)
+	b.w.After(b.w.Between(0, b.spread), v.start)
 }
 
-// starts begins a life, with an identity of its own.
-func (v *voter) starts() {
+// start begins a life, with an identity of its own.
+func (v *voter) start() {
 	if v.host.Up() || v.b.over {
 		return
 	}
@@ -57,7 +57,7 @@ func (v *voter) starts() {
 	v.b.proposals[v.value] = true
 	v.host.Step(disklease.Propose{Value: []byte(v.value)})
 	if !v.b.healthy && w.Chance(v.b.eager) {
-		v.reigns()
+		v.lead()
 	}
 }
 
@@ -100,36 +100,36 @@ func (v *voter) outcome(out disklease.Outcome) {
 // may as soon as it goes on: before it has heard of anything else.
 func (v *voter) leads() bool { return v.host.Up() && v.oracle.IsLeader(v.host.Mono()) }
 
-// reigns has a puppet lead for a while, or for ever once all is healed.
-func (v *voter) reigns() {
+// lead has a puppet lead for a while, or for ever once all is healed.
+func (v *voter) lead() {
 	if v.b.oracle != wild || !v.host.Up() {
 		return
 	}
-	reign := v.b.w.Between(0, 2*term)
+	leadership := v.b.w.Between(0, 2*term)
 	if v.b.healthy {
-		reign = time.Hour
+		leadership = time.Hour
 	}
 	v.claims++
-	v.host.Step(order{out: disklease.Acquired{Token: uint64(v.claims), Deadline: v.host.Mono().Add(reign)}})
+	v.host.Step(order{out: disklease.Acquired{Token: uint64(v.claims), Deadline: v.host.Mono().Add(leadership)}})
 }
 
-// deposed has a puppet lead no more.
-func (v *voter) deposed() {
+// depose has a puppet lead no more.
+func (v *voter) depose() {
 	if v.b.oracle == wild && v.host.Up() {
 		v.host.Step(order{out: disklease.Lost{Why: "it is said so"}})
 	}
 }
 
-// crashes loses all that the process knew. It comes back as another one.
-func (v *voter) crashes(down time.Duration) {
+// crash loses all that the process knew. It comes back as another one.
+func (v *voter) crash(down time.Duration) {
 	if v.host.Up() {
 		v.host.Crash()
 		v.decided = false
-		v.b.w.After(down, v.starts)
+		v.b.w.After(down, v.start)
 	}
 }
 
-func (v *voter) pauses(d time.Duration) {
+func (v *voter) pause(d time.Duration) {
 	if !v.host.Up() || v.host.Paused() {
 		return
 	}
@@ -142,11 +142,11 @@ func (v *voter) pauses(d time.Duration) {
 	})
 }
 
-func (v *voter) heals() {
+func (v *voter) heal() {
 	if v.host.Paused() {
 		v.host.Resume()
 	}
-	v.starts()
+	v.start()
 }
 
 // puppet is a lease that is held when the world says so: its inputs are orders.

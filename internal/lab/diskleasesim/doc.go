@@ -6,10 +6,10 @@
 // A seed draws one of three kinds.
 //
 //   - The paper's model (3.3): a register that is merely regular, with one
-//     permutation for all reads; accesses that end within δ once the system is
-//     stable, after any chaos before; Figure 2 and a renewal of section 7 to the
-//     letter, no fail-aware check. Properties 1.1, 1.2, 2.1 and 2.2 must hold from
-//     Δ after each stabilization on; there are several in a world.
+//     permutation for all reads. Accesses end within δ once the system is stable,
+//     after any chaos before. Processes follow Figure 2 and a renewal of section 7
+//     to the letter, with no fail-aware check. Properties 1.1, 1.2, 2.1 and 2.2
+//     must hold from Δ after each stabilization on; there are several in a world.
 //   - What ships: the fail-aware lease on an atomic register whose accesses stall, fail, get
 //     stuck and take effect late, under crashes, pauses and clocks that drift. Exclusive,
 //     shared and counted claims meet; holders release, die, come back. Tenures never overlap,
@@ -22,6 +22,6 @@
 // against the number of contenders.
 //
 // ConsensusProtocol plays worlds of consensus: oracles, ranked registers and proposers,
-// under leaders one at a time and many at once, with Properties 3 to 6, agreement,
-// validity and integrity judged at all times, and termination once all is healed.
+// under leaders one at a time and many at once. Properties 3 to 6, agreement, validity
+// and integrity are judged at all times, and termination once all is healed.
 package diskleasesim

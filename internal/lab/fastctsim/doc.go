@@ -1,8 +1,8 @@
-// Package fastctsim judges package fastct over package asynclease in simulated worlds:
-// members propose to one instance after the other, or to some at once, crash in the
-// middle of a round and come back (or, in crash-stop worlds, do not), are paused and
-// suspected falsely, over a network that loses, repeats and reorders. Some worlds play
-// CT96 without leases.
+// Package fastctsim judges package fastct over package asynclease in simulated worlds.
+// Members propose to one instance after the other, or to some at once. They crash in
+// the middle of a round and come back (or, in crash-stop worlds, do not), and are
+// paused and suspected falsely. Their network loses, repeats and reorders. Some worlds
+// play CT96 without leases.
 //
 // In half of the worlds logs are rewritten now and then as Records says, and members start again
 // from that.

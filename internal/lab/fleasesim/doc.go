@@ -3,15 +3,15 @@
 //
 // # Worlds
 //
-// A seed draws the size of the cluster and of its cells, ε and t_max, how clients behave
-// (exclusive, shared and counted claims, tries, lock delays, releases, handovers, looks,
-// write-backs), and which faults there are: loss, duplication, messages that come again
-// after more than t_max + W, delays, partitions of one or both ways, pauses and suspends longer
-// than t_max, crashes, planned restarts, clocks that drift and wander inside ±ε/2. Half of
-// the holders are processes of their own: they outlive their peer, and a loss that they do not
-// hear of, for as long as they were told. Some
-// worlds have peers with a disk (section 3.5), some change the membership. After the
-// chaos everything heals, and claims must be served within a bound.
+// A seed draws the size of the cluster and of its cells, ε and t_max. It draws how clients
+// behave: exclusive, shared and counted claims, tries, lock delays, releases, handovers, looks,
+// write-backs. And it draws the faults. Messages are lost, doubled, delayed, and come again
+// after more than t_max + W. Partitions cut one or both ways. Peers pause and suspend for
+// longer than t_max, crash, and restart as planned. Clocks drift and wander inside ±ε/2. Half
+// of the holders are processes of their own: they outlive their peer, and a loss that they do
+// not hear of, for as long as they were told. Some worlds have peers with a disk (section 3.5),
+// some change the membership. After the chaos everything heals, and claims must be served
+// within a bound.
 //
 // In one world of eight the synchronized clocks break ε on purpose, by minutes. Then leases
 // may overlap, and tokens must still grow.

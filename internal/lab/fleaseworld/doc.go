@@ -11,9 +11,9 @@
 // the peer's process. The seed decides t_max, ε, claims (TTLs, lock delays, slots, tries), and
 // a swarm of faults. Peers and clients are killed or stand still for longer than a lease. There
 // are planned restarts with a state, power cuts with half-open connections, cuts of one or both
-// ways, resets, slow networks and disks, disks that fail, clocks that are set, strangers at
-// both ports, and changes of the members. After the last fault everything is mended, and has to
-// work.
+// ways, and resets. There are slow networks and disks, disks that fail, clocks that are set,
+// strangers at both ports, and changes of the members. After the last fault everything is
+// mended, and has to work.
 //
 // Two kinds of worlds are drawn beside these: peers that are cut off and killed in turns, and a peer
 // with a synchronized clock that is wrong by more than ε from its start. Exclusion rests on ε, so of a

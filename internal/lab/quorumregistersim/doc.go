@@ -1,7 +1,7 @@
-// Package quorumregistersim judges package quorumregister in simulated worlds:
-// several clients read, write and note over bases that are slow, hang, fail with
-// and without effect, let writes land late, die, and go back to an old copy, while
-// clients crash in the middle of a write and are paused.
+// Package quorumregistersim judges package quorumregister in simulated worlds.
+// Several clients read, write and note over several bases. The bases are slow,
+// hang, fail with and without effect, let writes land late, die, and go back to an
+// old copy. Clients crash in the middle of a write and are paused.
 //
 // # Checks
 //

@@ -32,7 +32,7 @@ var restartScripts = []script{
 	}},
 	{name: "durable-before-it-is-committed", members: 5, policy: "all", length: 8 * time.Second, idle: time.Minute, play: func(s *stage) {
 		// R4. A grantor with a slow disk knows of an entry that is committed without it. Its
-		// report to the next leader, when a promise lapses, must not speak of that entry: it
+		// report to the next leader, when a promise lapses, must not speak of that entry. It
 		// loses the entry in a crash, and then makes a promise to a member that has not got it.
 		lead, next, g, b, h := s.members[0], s.members[1], s.members[2], s.members[3], s.members[4]
 		s.success(time.Second, "a put", s.put(lead, "k", "old"))

@@ -15,10 +15,10 @@ import (
 )
 
 // siege is a while in which a leader puts a key and hears little of the members that have the
-// entry, while all members are asked for the key all the time: none may show an entry that the
-// leader reads past (R30). Left to chance, it is too rare that all of this comes together. The
-// key is the crown, which only leaders put, in sieges: puts of others would be waited for, and
-// hide the rest.
+// entry. Meanwhile all members are asked for the key all the time: none may show an entry that
+// the leader reads past (R30). Left to chance, it is too rare that all of this comes together.
+// The key is the crown, which only leaders put, in sieges: puts of others would be waited for,
+// and hide the rest.
 type siege struct {
 	c       *Cluster
 	lead    *Member

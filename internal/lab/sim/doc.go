@@ -40,10 +40,10 @@
 //
 // # What a host goes through
 //
-// It crashes and starts with what its disk has kept; is paused (SIGSTOP) or
-// suspended; its monotonic clock shows anything and drifts, at a rate that may
-// change, and counts suspend; its wall clock drifts and steps; messages are lost,
-// repeated, late, reordered, cut off one way or both; its disk is slow. An access
+// It crashes and starts from the state on its disk. It is paused (SIGSTOP) or
+// suspended. Its monotonic clock shows anything and drifts, at a rate that may
+// change, and counts suspend. Its wall clock drifts and steps. Messages are lost,
+// repeated, late, reordered, cut off one way or both. Its disk is slow. An access
 // to shared storage that it began takes effect even if it is gone by then.
 //
 // # What is not simulated

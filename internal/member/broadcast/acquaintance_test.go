@@ -12,8 +12,8 @@ func (n *Node) Counts() <-chan struct{} { return n.counts }
 // lifeOf is the number of a life that a test makes up for another member.
 func lifeOf(id machine.NodeID) uint64 { return 1000 + uint64(id) }
 
-// says is what members say that a test makes up.
-func says(id machine.NodeID, body any) []byte {
+// madeUp is what members say that a test makes up.
+func madeUp(id machine.NodeID, body any) []byte {
 	return sealedAs(lifeOf(id), encode(body))
 }
 
@@ -21,12 +21,12 @@ func sealedAs(life uint64, msg []byte) []byte {
 	return append(binary.LittleEndian.AppendUint64(nil, life), msg...)
 }
 
-// knows has a member know others that a test makes up, and they know it.
-func (n *Node) knows(others ...machine.NodeID) {
+// acquaint has a member know others that a test makes up, and they know it.
+func (n *Node) acquaint(others ...machine.NodeID) {
 	for _, id := range others {
 		n.deliver(id, [][]byte{
-			says(id, introduction{To: n.self, Dir: lifeOf(id), Life: 1, Lives: []birth{{lifeOf(id), 1}}}),
-			says(id, met{Life: n.self}),
+			madeUp(id, introduction{To: n.self, Dir: lifeOf(id), Life: 1, Lives: []birth{{lifeOf(id), 1}}}),
+			madeUp(id, met{Life: n.self}),
 		})
 	}
 	<-n.counts

@@ -20,7 +20,7 @@ func acquaintedOne(t *testing.T) *acquainted {
 	}
 	return &acquainted{
 		Machine: m, self: introduction{Dir: 5, Life: 2, Lives: []birth{{50, 1}, {51, 3}}}, id: 1, every: 2 * time.Second, need: 2,
-		others: func() []machine.NodeID { return []machine.NodeID{2, 3} }, mark: func() uint64 { return 9 }, drops: func(machine.NodeID, uint64, error) {},
+		others: func() []machine.NodeID { return []machine.NodeID{2, 3} }, mark: func() uint64 { return 9 }, logDropped: func(machine.NodeID, uint64, error) {},
 		notes: map[machine.NodeID]note{2: noteOf2}, loose: map[machine.NodeID]bool{}, heard: map[machine.NodeID]uint64{2: 30},
 		known: map[machine.NodeID]uint64{2: 30}, met: map[machine.NodeID]noted{},
 	}
@@ -253,7 +253,7 @@ func TestWhatAThirdMemberSays(t *testing.T) {
 		{"a later life of another directory", note{2, 21, 9, 40, 9}, noteOf2},
 	} {
 		a := acquaintedOne(t)
-		a.learns([]note{tt.said, noteOf3, {1, 7, 7, 7, 7}})
+		a.learn([]note{tt.said, noteOf3, {1, 7, 7, 7, 7}})
 		news := tt.want != noteOf2
 		if a.notes[2] != tt.want || a.loose[2] != news {
 			t.Errorf("%s: noted of member 2 is %+v, not forced %v; want %+v, %v", tt.what, a.notes[2], a.loose[2], tt.want, news)
@@ -352,7 +352,7 @@ func TestHowMuchIsSaidOfOthers(t *testing.T) {
 		a.notes[id] = note{id, 7, 1, 7, 7}
 	}
 	later := note{100, 7, 2, 8, 9}
-	a.learns([]note{{5000, 7, 1, 7, 7}, {5001, 7, 1, 7, 7}, later}) // there is room for one
+	a.learn([]note{{5000, 7, 1, 7, 7}, {5001, 7, 1, 7, 7}, later}) // there is room for one
 	if _, any := a.notes[5001]; any || len(a.notes) != notesMax || a.notes[5000].Node != 5000 || a.notes[100] != later {
 		t.Errorf("of %d members something is noted, of 5001 %v; want %d, without 5001, and what is newer of those that are noted", len(a.notes), any, notesMax)
 	}

@@ -23,19 +23,19 @@ func TestAsksOneAfterTheOther(t *testing.T) {
 	}
 	lacks := abcast.Lacks{From: 3, Position: 9}
 	for range 4 {
-		n.asks(lacks, 1)
+		n.askForMissing(lacks, 1)
 	}
 	n.mu.Lock()
 	n.source, n.tries = 4, 0
 	n.mu.Unlock()
 	for range 3 {
-		n.asks(lacks, 5)
+		n.askForMissing(lacks, 5)
 	}
 	n.mu.Lock()
 	n.source, n.tries = 3, 0
 	n.mu.Unlock()
 	for range 3 {
-		n.asks(lacks, 7)
+		n.askForMissing(lacks, 7)
 	}
 	if got, want := asked(), []string{"3", "2", "4", "3", "4", "3", "2", "3", "2", "4"}; !slices.Equal(got, want) {
 		t.Errorf("member 3 said what is lacked, and later 4, and then 3 itself, gave some of it: asked are %v, want %v", got, want)
@@ -50,7 +50,7 @@ func TestRestoredAndBehindAgain(t *testing.T) {
 	n.mu.Lock()
 	n.lacks = later
 	n.mu.Unlock()
-	n.restored(abcast.Lacks{From: 2, Position: 10}, 10)
+	n.reportRestored(abcast.Lacks{From: 2, Position: 10}, 10)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.lacks != later {

@@ -104,7 +104,7 @@ func (n *Node) broadcast(ctx context.Context, m abcast.Message) (Position, error
 		if ctx.Err() != nil {
 			return nil, false // the caller has gone
 		}
-		if err := n.refuses(m); err != nil {
+		if err := n.checkMessage(m); err != nil {
 			w.outcome <- outcome{err: err}
 			return nil, false // so that no number of the node's is left out
 		}
@@ -122,8 +122,8 @@ func (n *Node) broadcast(ctx context.Context, m abcast.Message) (Position, error
 	return n.wait(ctx, w)
 }
 
-// refuses returns the reason for which a message is not taken, or nil.
-func (n *Node) refuses(m abcast.Message) error {
+// checkMessage returns the reason for which a message is not taken, or nil.
+func (n *Node) checkMessage(m abcast.Message) error {
 	switch {
 	case n.err != nil:
 		return n.err

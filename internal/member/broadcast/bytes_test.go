@@ -67,7 +67,7 @@ func TestBytesStay(t *testing.T) {
 		{"a change in the history", "0703000000000000000000000000000000808080802001020103613a310303633a31",
 			encodeHistory(Message{Position: 7, Client: machine.ID{3}, Seq: 1 << 33, Members: map[machine.NodeID]string{3: "c:1", 1: "a:1"}})},
 		{"the owner of a directory", "808080808020ac02", Config{ID: 300, Group: 1 << 40}.owner()},
-		{"a message in its life", "0807060504030201290102", (&Node{self: 0x0102030405060708}).sealed(met{1, 2})},
+		{"a message in its life", "0807060504030201290102", (&Node{self: 0x0102030405060708}).seal(met{1, 2})},
 	} {
 		if got := hex.EncodeToString(tt.bytes); got != tt.want {
 			t.Errorf("%s: the bytes are %s, want %s", tt.what, got, tt.want)

@@ -38,7 +38,7 @@ func TestTransfersLeaveNoFileOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.delivers(t, 11, 20)
+	n.deliverMadeUp(t, 11, 20)
 	if err := n.Snapshot(10, func(io.Writer) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestNobodyWaitsForRoomInAMemberThatEnds(t *testing.T) {
 		defer n.mu.Unlock()
 		n.bytes = memoryFactor*n.cfg.memoryBytes() + 1 // as if a slow disk had not taken it yet
 		close(waits)
-		n.waits()
+		n.awaitRoom()
 	}()
 	<-waits
 	n.fail(ErrClosed) // which takes the lock that the waiting call has given up
@@ -133,7 +133,7 @@ func TestAFailedStartLeavesNothing(t *testing.T) {
 			t.Fatalf("%s: a start fails: %v", when, err)
 		}
 		if records {
-			n.knows(2)
+			n.acquaint(2)
 		}
 		if err := n.Close(); err != nil {
 			t.Error(err)
@@ -252,7 +252,7 @@ func TestCloseWaitsForItsWork(t *testing.T) {
 		return
 	case <-time.After(50 * time.Millisecond):
 	}
-	if err := n.takes([]Message{{Position: 1}}); err != nil {
+	if err := n.appendToHistory([]Message{{Position: 1}}); err != nil {
 		t.Errorf("while something works for the member the history does not take a message: %v", err)
 	}
 	close(ends)
@@ -277,7 +277,7 @@ func TestCloseSaysWhatFailed(t *testing.T) {
 		t.Fatal(err)
 	}
 	fs, faults := waltest.NewDisk().FS(), &faults{}
-	fs.Fault = faults.meets
+	fs.Fault = faults.fail
 	n, err := Start(Config{
 		ID: 1, Group: 7, Members: map[machine.NodeID]string{1: ln.Addr().String(), 2: "127.0.0.1:1"}, Listener: brokenListener{ln},
 		Dir: "/data", WAL: wal.Options{FS: fs, SegmentBytes: 4 << 10}, Logger: slog.New(slog.DiscardHandler),

@@ -141,16 +141,16 @@ func (c Config) validate() error {
 	return nil
 }
 
-// founds checks the fields that the first start needs.
-func (c Config) founds() error {
+// validateFounding checks the fields that the first start needs.
+func (c Config) validateFounding() error {
 	if c.Members[c.ID] == "" && !c.Join {
 		return fmt.Errorf("broadcast: member %d is not one of the group %v", c.ID, c.Members)
 	}
-	return c.reached(len(c.Members))
+	return c.validateListener(len(c.Members))
 }
 
-// reached checks that the others, if the members are more than one, can reach this one.
-func (c Config) reached(members int) error {
+// validateListener checks that the others, if the members are more than one, can reach this one.
+func (c Config) validateListener(members int) error {
 	if (members > 1 || c.Join) && c.Listener == nil {
 		return errors.New("broadcast: Listener is missing, and others could not reach this member")
 	}

@@ -58,7 +58,7 @@ type plan struct {
 	kill   func()
 }
 
-func (p *plan) meets(op, path string) {
+func (p *plan) count(op, path string) {
 	if strings.Contains(op, p.op) && strings.Contains(path, p.in) && p.left.Add(-1) == 0 {
 		p.kill()
 	}
@@ -178,7 +178,7 @@ func (x *torture) app(id machine.NodeID, h *host, n *broadcast.Node, r *rand.Ran
 	}
 }
 
-func (x *torture) starts(id machine.NodeID) {
+func (x *torture) start(id machine.NodeID) {
 	x.group.start(id, nil)
 	n, h, r := x.nodes[id], x.hosts[id], rand.New(rand.NewPCG(x.r.Uint64(), 0))
 	h.app.Go(func() { x.app(id, h, n, r) })
@@ -187,8 +187,8 @@ func (x *torture) starts(id machine.NodeID) {
 	x.mu.Unlock()
 }
 
-// falls takes a member down that has crashed.
-func (x *torture) falls(id machine.NodeID) {
+// takeDown takes a member down that has crashed.
+func (x *torture) takeDown(id machine.NodeID) {
 	n := x.nodes[id]
 	x.mu.Lock()
 	for i := range x.up {
@@ -269,7 +269,7 @@ func TestCrashes(t *testing.T) {
 		fs := h.disk.FS()
 		fs.Fault = func(op, path string) error {
 			if p := h.plan.Load(); p != nil {
-				p.meets(op, path)
+				p.count(op, path)
 			}
 			return nil
 		}
@@ -280,11 +280,11 @@ func TestCrashes(t *testing.T) {
 		c.Dir, c.WAL, c.MemoryBytes, c.Timeout = "/data", wal.Options{FS: fs, SegmentBytes: 4 << 10}, 2000, 100*time.Millisecond
 	})
 	for range 3 {
-		x.appears()
+		x.newHost()
 	}
 	founders = x.members
 	for id := range founders {
-		x.starts(id)
+		x.start(id)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -296,12 +296,12 @@ func TestCrashes(t *testing.T) {
 	for k := 0; k < *crashes && x.judge.err() == nil; k++ {
 		for id := range x.nodes {
 			if x.hosts[id].gone.Load() {
-				x.falls(id)
+				x.takeDown(id)
 			}
 		}
 		members := ids(x.members)
 		if id := members[x.r.IntN(len(members))]; x.r.IntN(5) == 0 {
-			x.replaces(id)
+			x.replace(id)
 		} else {
 			x.crash(id)
 		}
@@ -310,10 +310,10 @@ func TestCrashes(t *testing.T) {
 	clients.Wait()
 	for id := range x.members {
 		if x.nodes[id] == nil {
-			x.starts(id)
+			x.start(id)
 		}
 	}
-	last := x.broadcasts(ids(x.members)[0], "")
+	last := x.broadcast(ids(x.members)[0], "")
 	for id := range x.members {
 		x.until(fmt.Sprintf("member %d has not delivered %d", id, last), x.nodes[id], func(broadcast.Stats) bool { return x.hosts[id].at.Load() >= uint64(last) || x.judge.err() != nil })
 	}
@@ -328,8 +328,8 @@ func TestCrashes(t *testing.T) {
 	t.Logf("%d messages, %d members", last, len(x.hosts))
 }
 
-// appears makes a host for a member, and says where it listens.
-func (x *torture) appears() machine.NodeID {
+// newHost makes a host for a member, and says where it listens.
+func (x *torture) newHost() machine.NodeID {
 	x.t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -342,11 +342,11 @@ func (x *torture) appears() machine.NodeID {
 	return id
 }
 
-// replaces has a new member come for one that is there, or down. That one may go on for a
+// replace has a new member come for one that is there, or down. That one may go on for a
 // while.
-func (x *torture) replaces(old machine.NodeID) {
-	id := x.appears()
-	x.starts(id)
+func (x *torture) replace(old machine.NodeID) {
+	id := x.newHost()
+	x.start(id)
 	patience := time.Now().Add(2 * time.Second)
 	for limit := time.Now().Add(20 * time.Second); ; {
 		for _, at := range ids(x.members) {
@@ -354,7 +354,7 @@ func (x *torture) replaces(old machine.NodeID) {
 				continue
 			}
 			if x.nodes[at] == nil {
-				x.starts(at)
+				x.start(at)
 			}
 			short, cancel := context.WithTimeout(context.Background(), time.Second)
 			_, err := x.nodes[at].ReplaceMember(short, old, id, x.members[id])
@@ -365,8 +365,8 @@ func (x *torture) replaces(old machine.NodeID) {
 				return
 			}
 			if n := x.nodes[at]; time.Now().After(patience) && x.knowsNobodyUp(n) {
-				x.falls(at) // the operator tells it of those that joined while it was away
-				x.starts(at)
+				x.takeDown(at) // the operator tells it of those that joined while it was away
+				x.start(at)
 			}
 			if time.Now().After(limit) {
 				x.t.Fatalf("member %d does not come in place of %d: %v", id, old, err)
@@ -388,7 +388,7 @@ func (x *torture) knowsNobodyUp(n *broadcast.Node) bool {
 // crash has a member crash at some point, and come back after a while.
 func (x *torture) crash(id machine.NodeID) {
 	if x.nodes[id] == nil {
-		x.starts(id)
+		x.start(id)
 		return
 	}
 	off := make(chan struct{})
@@ -403,9 +403,9 @@ func (x *torture) crash(id machine.NodeID) {
 	case <-time.After(200 * time.Millisecond):
 	}
 	time.Sleep(time.Duration(x.r.IntN(5)) * time.Millisecond)
-	x.falls(id)
+	x.takeDown(id)
 	time.Sleep(time.Duration(x.r.IntN(200)) * time.Millisecond)
 	if x.r.IntN(4) > 0 {
-		x.starts(id)
+		x.start(id)
 	}
 }

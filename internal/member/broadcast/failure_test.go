@@ -71,7 +71,7 @@ func TestDiskFails(t *testing.T) {
 			t.Parallel()
 			f := &fault{op: tt.op, err: tt.err}
 			g, disks := f.onDisks(t, nil)
-			g.broadcasts(1, "before")
+			g.broadcast(1, "before")
 			leader := g.nodes[1].Leader()
 			others := slices.DeleteFunc([]machine.NodeID{1, 2, 3}, func(id machine.NodeID) bool { return id == leader })
 			broken, well, away := others[0], leader, others[1]
@@ -79,7 +79,7 @@ func TestDiskFails(t *testing.T) {
 				broken, well = well, broken
 			}
 			for id := range g.nodes {
-				g.delivers(id, 1, 1)
+				g.delivered(id, 1, 1)
 			}
 			g.stop(away)
 			f.on.Store(&broken)
@@ -126,13 +126,13 @@ func TestDiskFails(t *testing.T) {
 				t.Fatalf("a broadcast at member %d, when the other is back: %v", well, err)
 			}
 			g.start(away, nil)
-			n := int(g.broadcasts(away, "all"))
-			want := g.delivers(away, 1, n)
+			n := int(g.broadcast(away, "all"))
+			want := g.delivered(away, 1, n)
 			if want[0] != "before" || !slices.Contains(want, "after") {
 				t.Errorf("%d messages are ordered, without what was acknowledged", n)
 			}
 			for _, id := range []machine.NodeID{broken, well} {
-				if got := g.delivers(id, 1, n); !slices.Equal(got, want) {
+				if got := g.delivered(id, 1, n); !slices.Equal(got, want) {
 					t.Errorf("members %d and %d have different orders of %d messages", id, away, n)
 				}
 			}
@@ -145,21 +145,21 @@ func TestDiskFails(t *testing.T) {
 func TestDiskOfTheLeaderFails(t *testing.T) {
 	f := &fault{op: "sync", err: syscall.EIO}
 	g, _ := f.onDisks(t, func(c *broadcast.Config) { c.Timeout = time.Minute })
-	g.broadcasts(1, "before")
+	g.broadcast(1, "before")
 	leader := g.nodes[1].Leader()
 	f.on.Store(&leader)
-	g.broadcasts(leader%3+1, "after")
+	g.broadcast(leader%3+1, "after")
 }
 
 // A member that cannot keep its delivered messages ends, too, before it forgets them elsewhere.
 func TestHistoryFails(t *testing.T) {
 	f := &fault{op: "sync", in: "history", err: syscall.EIO}
 	g, disks := f.onDisks(t, func(c *broadcast.Config) { c.MemoryBytes = 1000 })
-	g.broadcasts(1, "1")
+	g.broadcast(1, "1")
 	broken := machine.NodeID(2)
 	f.on.Store(&broken)
 	for i := range 30 {
-		g.broadcasts(1, fmt.Sprint(i+2))
+		g.broadcast(1, fmt.Sprint(i+2))
 	}
 	var last error
 	for _, err := range g.nodes[broken].Deliver(soon(t), 1) {

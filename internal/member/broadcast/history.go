@@ -78,9 +78,9 @@ func (h *history) replay(r wal.Record) error {
 	case p == 0:
 		return fmt.Errorf("broadcast: %s has position 0, which there is not", h.dir)
 	case r.Kind == historyBase:
-		h.begins(p, r.Seq)
+		h.begin(p, r.Seq)
 	case h.last == 0: // the messages before were released
-		h.begins(p-1, r.Seq-1)
+		h.begin(p-1, r.Seq-1)
 	case h.seq(p) != r.Seq: // counted from base, for those between the ends are not here
 		return fmt.Errorf("broadcast: %s has position %d in the place of another, behind %d: messages are missing", h.dir, p, h.last)
 	}
@@ -88,8 +88,8 @@ func (h *history) replay(r wal.Record) error {
 	return nil
 }
 
-// begins notes that the record of a number stands for the messages up to a position.
-func (h *history) begins(base Position, seq uint64) { h.base, h.at, h.last = base, seq, base }
+// begin notes that the record of a number stands for the messages up to a position.
+func (h *history) begin(base Position, seq uint64) { h.base, h.at, h.last = base, seq, base }
 
 // seq is the number in the log of the message at a position behind base. h.mu is held.
 func (h *history) seq(position Position) uint64 { return h.at + uint64(position-h.base) }
@@ -104,7 +104,7 @@ func (h *history) restart(base Position) error {
 		return fmt.Errorf("broadcast: %w", err)
 	}
 	h.mu.Lock()
-	h.begins(base, seq)
+	h.begin(base, seq)
 	h.mu.Unlock()
 	if err := h.log.ReleaseTo(seq); err != nil {
 		return fmt.Errorf("broadcast: %w", err)

@@ -17,7 +17,7 @@ import (
 // little has members keep little in memory, so that they deliver from disk.
 func little(g *group) { g.change = func(c *broadcast.Config) { c.MemoryBytes = 1000 } }
 
-func (g *group) restarts() {
+func (g *group) restartAll() {
 	g.t.Helper()
 	for id := range g.members {
 		g.stop(id)
@@ -29,7 +29,7 @@ func (g *group) restarts() {
 // one on.
 func (g *group) order(id machine.NodeID, from, to int) {
 	g.t.Helper()
-	for i, payload := range g.delivers(id, broadcast.Position(from), to-from+1) {
+	for i, payload := range g.delivered(id, broadcast.Position(from), to-from+1) {
 		if payload != fmt.Sprint(from+i) {
 			g.t.Fatalf("member %d: position %d is %q", id, from+i, payload)
 		}
@@ -40,11 +40,11 @@ func (g *group) order(id machine.NodeID, from, to int) {
 func TestDeliveredFromDisk(t *testing.T) {
 	g := newGroup(t, 3)
 	little(g)
-	g.restarts()
+	g.restartAll()
 	slow, stop := iter.Pull2(g.nodes[2].Deliver(soon(t), 1))
 	defer stop()
 	for i := range 300 {
-		g.broadcasts(1, fmt.Sprint(i+1))
+		g.broadcast(1, fmt.Sprint(i+1))
 		if i%10 > 0 {
 			continue
 		}
@@ -56,25 +56,25 @@ func TestDeliveredFromDisk(t *testing.T) {
 		g.order(id, 1, 300)
 		g.order(id, 150, 300)
 	}
-	g.restarts()
-	g.broadcasts(3, "301")
+	g.restartAll()
+	g.broadcast(3, "301")
 	for id := range g.nodes {
 		g.order(id, 1, 301)
 	}
-	g.trims(1, 301)
-	if _, err, _ := pulled(g.nodes[1].Deliver(soon(t), 301)); !errors.Is(err, broadcast.ErrTrimmed) {
+	g.trim(1, 301)
+	if _, err, _ := firstOf(g.nodes[1].Deliver(soon(t), 301)); !errors.Is(err, broadcast.ErrTrimmed) {
 		t.Errorf("what was trimmed: got %v, want ErrTrimmed", err)
 	}
-	g.broadcasts(1, "302")
+	g.broadcast(1, "302")
 	g.order(1, 302, 302)
 	g.stop(1)
 	g.start(1, nil)
-	g.installs(1, 301)
+	g.wantSnapshot(1, 301)
 	g.order(1, 302, 302)
 }
 
-// pulled returns the first message.
-func pulled(seq iter.Seq2[broadcast.Message, error]) (m broadcast.Message, err error, ok bool) {
+// firstOf returns the first message.
+func firstOf(seq iter.Seq2[broadcast.Message, error]) (m broadcast.Message, err error, ok bool) {
 	for m, err := range seq {
 		return m, err, true
 	}
@@ -88,35 +88,35 @@ func TestFarBehind(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := newGroup(t, 3)
 			little(g)
-			g.restarts()
-			g.broadcasts(1, "1")
-			g.delivers(3, 1, 1)
+			g.restartAll()
+			g.broadcast(1, "1")
+			g.delivered(3, 1, 1)
 			g.stop(3)
 			for i := range 199 {
-				g.broadcasts(1, fmt.Sprint(i+2))
+				g.broadcast(1, fmt.Sprint(i+2))
 			}
-			g.delivers(2, 1, 200)
+			g.delivered(2, 1, 200)
 			for id := range g.nodes {
 				if trim > 0 {
-					g.trims(id, trim)
+					g.trim(id, trim)
 				}
 			}
 			for i := range 20 {
-				g.broadcasts(2, fmt.Sprint(i+201))
+				g.broadcast(2, fmt.Sprint(i+201))
 			}
 			g.start(3, nil)
 			g.order(3, 220, 220)
 			if trim == 0 {
 				g.order(3, 1, 220)
 			} else {
-				if _, err, _ := pulled(g.nodes[3].Deliver(soon(t), 2)); !errors.Is(err, broadcast.ErrTrimmed) {
+				if _, err, _ := firstOf(g.nodes[3].Deliver(soon(t), 2)); !errors.Is(err, broadcast.ErrTrimmed) {
 					t.Errorf("what nobody has any more: got %v, want ErrTrimmed", err)
 				}
-				g.installs(3, trim)
+				g.wantSnapshot(3, trim)
 				g.order(3, int(trim)+1, 220)
 			}
 			// It has all that the others have: they may go.
-			addr := g.joins(4)
+			addr := g.join(4)
 			// On a busy machine it may be behind again, and its call ends with ErrUnknown.
 			if _, err := g.nodes[3].ReplaceMember(soon(t), 1, 4, addr); err != nil && !errors.Is(err, broadcast.ErrUnknown) {
 				t.Fatal(err)
@@ -130,7 +130,7 @@ func TestFarBehind(t *testing.T) {
 				g.stop(id)
 				g.start(id, nil)
 			}
-			if p := g.broadcasts(4, "222"); p != 222 {
+			if p := g.broadcast(4, "222"); p != 222 {
 				t.Errorf("the next position is %d, want 222", p)
 			}
 			g.order(4, int(trim)+1, 220)
@@ -141,11 +141,11 @@ func TestFarBehind(t *testing.T) {
 // A state may be larger than a message.
 func TestALargeState(t *testing.T) {
 	g := newGroup(t, 3)
-	g.broadcasts(1, "1")
-	g.delivers(3, 1, 1)
+	g.broadcast(1, "1")
+	g.delivered(3, 1, 1)
 	g.stop(3)
-	g.broadcasts(1, "2")
-	g.delivers(2, 2, 1)
+	g.broadcast(1, "2")
+	g.delivered(2, 2, 1)
 	const size = 65 << 20
 	part := bytes.Repeat([]byte("Tenure"), 1<<20/6+1)[:1<<20]
 	for id := range g.nodes {
@@ -163,7 +163,7 @@ func TestALargeState(t *testing.T) {
 		}
 	}
 	g.start(3, nil)
-	g.broadcasts(2, "3")
+	g.broadcast(2, "3")
 	g.order(3, 3, 3)
 	at, r, err := g.nodes[3].Install()
 	if err != nil {
@@ -192,7 +192,7 @@ func TestPositionsThatCannotBe(t *testing.T) {
 		t.Errorf("no snapshot has %q, %v", b, err)
 	}
 	for i := range 3 {
-		g.broadcasts(1, fmt.Sprint(i+1))
+		g.broadcast(1, fmt.Sprint(i+1))
 	}
 	broken := errors.New("broken")
 	for _, tc := range []struct {

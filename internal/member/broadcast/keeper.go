@@ -25,8 +25,8 @@ func (n *Node) keep() {
 		case <-n.stir:
 		case <-retry.C:
 		}
-		if err := n.moves(); err != nil {
-			n.breaks(err)
+		if err := n.moveToHistory(); err != nil {
+			n.failDisk(err)
 			return
 		}
 		n.mu.Lock()
@@ -35,24 +35,24 @@ func (n *Node) keep() {
 		switch _, has := n.history.bounds(); {
 		case lacks.Position == 0:
 		case has >= Position(lacks.Position):
-			n.restored(lacks, has)
+			n.reportRestored(lacks, has)
 		case !taking:
-			n.asks(lacks, has+1)
+			n.askForMissing(lacks, has+1)
 		}
 	}
 }
 
-// stirs has the keeper look.
-func (n *Node) stirs() {
+// wakeKeeper has the keeper look.
+func (n *Node) wakeKeeper() {
 	select {
 	case n.stir <- struct{}{}:
 	default:
 	}
 }
 
-// moves makes delivered messages durable as history, and forgets them elsewhere: those up to
+// moveToHistory makes delivered messages durable as history, and forgets them elsewhere: those up to
 // the position from which others have begun to forget, or three quarters of the memory's bound.
-func (n *Node) moves() error {
+func (n *Node) moveToHistory() error {
 	n.keeping.Lock()
 	defer n.keeping.Unlock()
 	n.mu.Lock()
@@ -68,15 +68,15 @@ func (n *Node) moves() error {
 		messages = n.log[:k]
 	}
 	n.mu.Unlock()
-	if err := n.stores(messages); err != nil || len(messages) == 0 {
+	if err := n.storeInHistory(messages); err != nil || len(messages) == 0 {
 		return err
 	}
-	n.forgets(messages[len(messages)-1].Position)
+	n.forget(messages[len(messages)-1].Position)
 	return nil
 }
 
-// stores makes messages durable as history. n.keeping is held.
-func (n *Node) stores(messages []Message) error {
+// storeInHistory makes messages durable as history. n.keeping is held.
+func (n *Node) storeInHistory(messages []Message) error {
 	for from := 0; from < len(messages); {
 		size, k := 0, from
 		for ; k < len(messages) && size < syncBytes; k++ {
@@ -90,8 +90,8 @@ func (n *Node) stores(messages []Message) error {
 	return nil
 }
 
-// forgets drops from memory the messages up to a position, which are kept elsewhere, durably.
-func (n *Node) forgets(position Position) {
+// forget drops from memory the messages up to a position, which are kept elsewhere, durably.
+func (n *Node) forget(position Position) {
 	n.mu.Lock()
 	if k := min(position-min(n.ram, position), Position(len(n.log))); k > 0 {
 		for _, m := range n.log[:k] {
@@ -104,7 +104,7 @@ func (n *Node) forgets(position Position) {
 	more := n.bytes > n.cfg.memoryBytes()
 	n.mu.Unlock()
 	if more {
-		n.stirs()
+		n.wakeKeeper()
 	}
 	n.driver.Look(func() (abcast.Input, bool) {
 		// If this one is not, a later one will be: until then the log has these messages, too.
@@ -113,8 +113,8 @@ func (n *Node) forgets(position Position) {
 	})
 }
 
-// restored tells the machine the position that its owner has.
-func (n *Node) restored(lacked abcast.Lacks, has Position) {
+// reportRestored tells the machine the position that its owner has.
+func (n *Node) reportRestored(lacked abcast.Lacks, has Position) {
 	n.mu.Lock()
 	if n.lacks == lacked {
 		n.lacks = abcast.Lacks{}
@@ -123,9 +123,9 @@ func (n *Node) restored(lacked abcast.Lacks, has Position) {
 	n.driver.Step(abcast.Restored{Position: uint64(has)})
 }
 
-// asks asks a member for the missing messages from a position on, another one at each try. The
+// askForMissing asks a member for the missing messages from a position on, another one at each try. The
 // source of the last transfer comes first, because it holds the messages that follow.
-func (n *Node) asks(lacks abcast.Lacks, from Position) {
+func (n *Node) askForMissing(lacks abcast.Lacks, from Position) {
 	n.mu.Lock()
 	whom := []machine.NodeID{lacks.From}
 	if n.source != 0 && n.source != lacks.From {

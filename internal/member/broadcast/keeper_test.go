@@ -22,9 +22,9 @@ import (
 func TestSlowSnapshot(t *testing.T) {
 	g := newGroupOf(t, 1, func(c *broadcast.Config) { c.MemoryBytes = 1000 })
 	for i := range 5 {
-		g.broadcasts(1, fmt.Sprint(i+1))
+		g.broadcast(1, fmt.Sprint(i+1))
 	}
-	g.trims(1, 2)
+	g.trim(1, 2)
 	node := g.nodes[1]
 	begun, goOn, done := make(chan struct{}), make(chan struct{}), make(chan error)
 	go func() {
@@ -37,7 +37,7 @@ func TestSlowSnapshot(t *testing.T) {
 	<-begun
 	const more = 100 // many times what memory may have: it would be full
 	for i := range more {
-		g.broadcasts(1, fmt.Sprint(i+6))
+		g.broadcast(1, fmt.Sprint(i+6))
 	}
 	if err := node.Trim(2); err != nil {
 		t.Error(err)
@@ -97,18 +97,18 @@ func (s *slow) onDisks() func(*broadcast.Config) {
 func TestTrimmedWhileOneCatchesUp(t *testing.T) {
 	s := &slow{op: "write", in: "snap", pause: 20 * time.Millisecond}
 	g := newGroupOf(t, 3, s.onDisks())
-	g.broadcasts(1, "1")
-	g.delivers(3, 1, 1)
+	g.broadcast(1, "1")
+	g.delivered(3, 1, 1)
 	g.stop(3)
 	three, n := machine.NodeID(3), 1
 	s.of.Store(&three)
 	broadcasts := func() {
 		for range 10 {
 			n++
-			g.broadcasts(1, fmt.Sprint(n))
+			g.broadcast(1, fmt.Sprint(n))
 		}
 		at := broadcast.Position(n)
-		g.delivers(2, at, 1)
+		g.delivered(2, at, 1)
 		for id := machine.NodeID(1); id <= 2; id++ {
 			err := g.nodes[id].Snapshot(at, func(w io.Writer) error {
 				_, err := w.Write(make([]byte, 2<<20))
@@ -140,9 +140,9 @@ func TestTrimmedWhileOneCatchesUp(t *testing.T) {
 func TestSlowDisk(t *testing.T) {
 	s := &slow{op: "sync", in: "history"}
 	g := newGroupOf(t, 3, s.onDisks())
-	g.broadcasts(1, "1")
+	g.broadcast(1, "1")
 	id := g.nodes[1].Leader()
-	g.delivers(id, 1, 1)
+	g.delivered(id, 1, 1)
 	other := id%3 + 1
 	var held sync.Mutex
 	held.Lock()
@@ -152,7 +152,7 @@ func TestSlowDisk(t *testing.T) {
 	s.of.Store(&id)
 	const n = 600 // each takes 100 bytes of memory
 	for i := range n - 1 {
-		g.broadcasts(other, fmt.Sprint(i+2))
+		g.broadcast(other, fmt.Sprint(i+2))
 	}
 	busy := func() bool {
 		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

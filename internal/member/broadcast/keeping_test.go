@@ -23,16 +23,16 @@ func TestWritersTakeTurns(t *testing.T) {
 		turn func(n *Node) turn
 		does func(n *Node) error
 	}{
-		"what leaves memory":                   {history, func(n *Node) error { return n.moves() }},
-		"messages that another member sends":   {history, func(n *Node) error { return n.takes(numbered(1, 5)) }},
-		"a snapshot that another member sends": {history, func(n *Node) error { return n.imports(9, bytes.NewReader(snapshot), int64(len(snapshot))) }},
+		"what leaves memory":                   {history, func(n *Node) error { return n.moveToHistory() }},
+		"messages that another member sends":   {history, func(n *Node) error { return n.appendToHistory(numbered(1, 5)) }},
+		"a snapshot that another member sends": {history, func(n *Node) error { return n.importSnapshot(9, bytes.NewReader(snapshot), int64(len(snapshot))) }},
 		"a Trim":                               {history, func(n *Node) error { return n.Trim(2) }},
-		"a Snapshot":                           {snapshots, func(n *Node) error { return n.saves(3) }},
+		"a Snapshot":                           {snapshots, func(n *Node) error { return n.saveState(3) }},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n, _ := aloneOn(t, 5)
-				if err := n.saves(2); err != nil {
+				if err := n.saveState(2); err != nil {
 					t.Fatal(err)
 				}
 				turn, ended := tt.turn(n), make(chan error, 1)
@@ -76,7 +76,7 @@ func TestWhenAMemberAsks(t *testing.T) {
 			n.taking = taking
 		}
 		synctest.Wait() // the keeper has begun
-		n.outcomes([]abcast.Outcome{abcast.Lacks{From: 2, Position: 20}})
+		n.handle([]abcast.Outcome{abcast.Lacks{From: 2, Position: 20}})
 		asked("as soon as it lacks something", 1)
 		time.Sleep(n.cfg.timeout() - 1)
 		asked("before Timeout is over", 1)
@@ -88,12 +88,12 @@ func TestWhenAMemberAsks(t *testing.T) {
 		takes(false)
 		time.Sleep(n.cfg.timeout())
 		asked("when that has ended, and something is missing still", 3)
-		if err := n.takes(numbered(1, 19)); err != nil {
+		if err := n.appendToHistory(numbered(1, 19)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(n.cfg.timeout())
 		asked("when the last one is missing still", 4)
-		if err := n.takes(numbered(20, 20)); err != nil {
+		if err := n.appendToHistory(numbered(20, 20)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * n.cfg.timeout())
@@ -167,7 +167,7 @@ func TestMuchLeavesMemoryByPortions(t *testing.T) {
 	for p := range Position(12) {
 		list = append(list, Message{Position: p + 1, Payload: make([]byte, MessageBytesMax)})
 	}
-	if err := (&Node{storing: storing{history: h}}).stores(list); err != nil {
+	if err := (&Node{storing: storing{history: h}}).storeInHistory(list); err != nil {
 		t.Fatal(err)
 	}
 	if _, last := h.bounds(); syncs < 3 || last != 12 {
@@ -188,7 +188,7 @@ func TestForgottenMessagesAreFreed(t *testing.T) {
 		}
 		return of
 	}()
-	n.forgets(2)
+	n.forget(2)
 	runtime.GC()
 	for i, payload := range payloads {
 		if kept := payload.Value() != nil; kept != (i == 2) {

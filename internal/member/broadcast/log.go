@@ -28,8 +28,8 @@ func (c Config) owner() []byte {
 	return meta.Writer
 }
 
-// bears adds a life, whose record in the log has the number at.
-func (l *life) bears(at uint64) {
+// addBirth adds a life, whose record in the log has the number at.
+func (l *life) addBirth(at uint64) {
 	var random [8]byte
 	rand.Read(random[:]) // never fails
 	b := birth{binary.LittleEndian.Uint64(random[:]) | 1, at}
@@ -49,7 +49,7 @@ func openJournal(cfg Config) (j *journal, records []any, err error) {
 	}
 	j = &journal{}
 	if !exists {
-		if err := cfg.founds(); err != nil {
+		if err := cfg.validateFounding(); err != nil {
 			return nil, nil, err
 		}
 		if left, err := wal.Exists(historyDir(cfg.Dir), cfg.WAL.FS); err != nil || left {
@@ -101,11 +101,11 @@ func openJournal(cfg Config) (j *journal, records []any, err error) {
 		}
 	}
 	if exists && len(records) == 0 { // the first start ended before it had a record: this one is it
-		if err := cfg.founds(); err != nil {
+		if err := cfg.validateFounding(); err != nil {
 			return nil, nil, errors.Join(err, j.log.Close())
 		}
 	}
-	j.self.bears(j.log.LastSeq() + 1)
+	j.self.addBirth(j.log.LastSeq() + 1)
 	if err := j.write([]any{j.self}, true); err != nil {
 		return nil, nil, errors.Join(err, j.log.Close())
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // reopens opens a directory's log as a start of the member does, and wants records.
-func reopens(t *testing.T, cfg Config, life uint64, want ...any) *journal {
+func reopen(t *testing.T, cfg Config, life uint64, want ...any) *journal {
 	t.Helper()
 	j, records, err := openJournal(cfg)
 	if err != nil {
@@ -31,7 +31,7 @@ func reopens(t *testing.T, cfg Config, life uint64, want ...any) *journal {
 	return j
 }
 
-func (j *journal) ends(t *testing.T, err error) {
+func (j *journal) close(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -50,11 +50,11 @@ func records(cns ...uint64) (records []any) {
 
 func TestLogIsRewritten(t *testing.T) {
 	cfg := Config{ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: t.TempDir()}
-	j := reopens(t, cfg, 1)
-	j.ends(t, j.write(append(records(1, 2), rewrite{records(20)}, records(3)[0]), true))
-	j = reopens(t, cfg, 2, records(20, 3)...)
-	j.ends(t, j.write(records(4), true))
-	reopens(t, cfg, 3, records(20, 3, 4)...).ends(t, nil)
+	j := reopen(t, cfg, 1)
+	j.close(t, j.write(append(records(1, 2), rewrite{records(20)}, records(3)[0]), true))
+	j = reopen(t, cfg, 2, records(20, 3)...)
+	j.close(t, j.write(records(4), true))
+	reopen(t, cfg, 3, records(20, 3, 4)...).close(t, nil)
 }
 
 // A crash may cut a rewriting short. Then the records from before count, and so do later ones,
@@ -63,7 +63,7 @@ func TestRewritingCutShort(t *testing.T) {
 	whole := []any{life{N: 1}, abcast.Base{Position: 9}, fastct.Entered{CN: 20, Round: 3}}
 	for _, n := range []int{0, 1, len(whole)} {
 		cfg := Config{ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: t.TempDir()}
-		j := reopens(t, cfg, 1)
+		j := reopen(t, cfg, 1)
 		if err := j.write(records(1, 2), true); err != nil {
 			t.Fatal(err)
 		}
@@ -75,19 +75,19 @@ func TestRewritingCutShort(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		j.ends(t, j.log.Sync())
-		j = reopens(t, cfg, 2, records(1, 2)...)
-		j.ends(t, j.write(records(3), true))
-		j = reopens(t, cfg, 3, records(1, 2, 3)...)
-		j.ends(t, j.write([]any{rewrite{records(30)}}, true))
-		reopens(t, cfg, 4, records(30)...).ends(t, nil)
+		j.close(t, j.log.Sync())
+		j = reopen(t, cfg, 2, records(1, 2)...)
+		j.close(t, j.write(records(3), true))
+		j = reopen(t, cfg, 3, records(1, 2, 3)...)
+		j.close(t, j.write([]any{rewrite{records(30)}}, true))
+		reopen(t, cfg, 4, records(30)...).close(t, nil)
 	}
 }
 
 // A start that was killed before it had a record leaves the next one to be the first.
 func TestKilledAtTheFirstStart(t *testing.T) {
 	cfg := Config{ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: t.TempDir()}
-	reopens(t, cfg, 1).ends(t, nil)
+	reopen(t, cfg, 1).close(t, nil)
 	for _, members := range []map[machine.NodeID]string{nil, {2: "127.0.0.1:2"}} {
 		other := cfg
 		other.Members = members
@@ -151,7 +151,7 @@ func TestRewritingIsOnDiskFirst(t *testing.T) {
 		if got, was := again.self, j.self; got.N != 2 || got.Dir != was.Dir || len(got.Lives) != 2 || got.Lives[0] != was.Lives[0] {
 			t.Errorf("rewriting, seed %d: the next life is %+v, behind %+v", seed, got, was)
 		}
-		again.ends(t, nil)
+		again.close(t, nil)
 	}
 }
 
@@ -196,7 +196,7 @@ func TestALogWithManyClientsIsSeldomWrittenAnew(t *testing.T) {
 	}
 	calls.Wait()
 	for at := Position(clients); at <= clients+1; at++ { // the state before the first Trim has no clients
-		if err := errors.Join(n.saves(at), n.Trim(at)); err != nil {
+		if err := errors.Join(n.saveState(at), n.Trim(at)); err != nil {
 			t.Fatal(err)
 		}
 		var base uint64

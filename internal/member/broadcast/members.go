@@ -127,13 +127,13 @@ func (n *Node) addresses(g abcast.Group, established bool) map[machine.NodeID]st
 	return all
 }
 
-// begins goes over to new members. n.mu is held.
-func (n *Node) begins(g abcast.Group) {
+// enterGroup goes over to new members. n.mu is held.
+func (n *Node) enterGroup(g abcast.Group) {
 	n.group = g
 	n.setPeers(false)
 	switch {
 	case g.Gone(n.cfg.ID):
-		n.leave(ErrRemoved)
+		n.endCalls(ErrRemoved)
 	case g.Has(n.cfg.ID):
 		select {
 		case <-n.joined:
@@ -143,19 +143,19 @@ func (n *Node) begins(g abcast.Group) {
 	}
 }
 
-// established lets go of those that were removed. n.mu is held.
-func (n *Node) established(g abcast.Group) {
+// dropRemoved lets go of those that were removed. n.mu is held.
+func (n *Node) dropRemoved(g abcast.Group) {
 	if g.Gone(n.cfg.ID) {
-		n.ends(ErrRemoved)
+		n.end(ErrRemoved)
 		return
 	}
 	n.setPeers(true)
 }
 
-// saidToBeRemoved takes another member's word that this one was removed. It ends when most of
+// noteRemovalClaim takes another member's word that this one was removed. It ends when most of
 // the others say so, each at its address. One may be mistaken, or another process may be at its
 // address. It believes its own log at once.
-func (n *Node) saidToBeRemoved(by machine.NodeID) {
+func (n *Node) noteRemovalClaim(by machine.NodeID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.outBy == nil {
@@ -172,15 +172,15 @@ func (n *Node) saidToBeRemoved(by machine.NodeID) {
 		}
 	}
 	if 2*say > others {
-		n.ends(ErrRemoved)
+		n.end(ErrRemoved)
 		return
 	}
 	n.cfg.Logger.Warn("broadcast: a member says that this one was removed; this one ends when its own log says so, or most of the others",
 		"member", by, "say so", say, "others", others)
 }
 
-// letIn takes note that a member has taken this one's connection.
-func (n *Node) letIn(by machine.NodeID) {
+// noteAccepted takes note that a member has taken this one's connection.
+func (n *Node) noteAccepted(by machine.NodeID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.outBy, by)

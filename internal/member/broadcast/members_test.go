@@ -15,8 +15,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/member/broadcast"
 )
 
-// joins starts a process that is to become a member, and returns where it listens.
-func (g *group) joins(id machine.NodeID) string {
+// join starts a process that is to become a member, and returns where it listens.
+func (g *group) join(id machine.NodeID) string {
 	g.t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -39,10 +39,10 @@ func TestMembersComeAndGo(t *testing.T) {
 	g := newGroup(t, 3)
 	founders := g.members
 	for i := range 5 {
-		g.broadcasts(1, fmt.Sprint(i))
+		g.broadcast(1, fmt.Sprint(i))
 	}
-	g.trims(1, 3)
-	addr := g.joins(4)
+	g.trim(1, 3)
+	addr := g.join(4)
 	if _, err := g.nodes[4].Broadcast(soon(t), nil); !errors.Is(err, broadcast.ErrNotMember) {
 		t.Errorf("one that is no member yet broadcasts: got %v, want ErrNotMember", err)
 	}
@@ -52,7 +52,7 @@ func TestMembersComeAndGo(t *testing.T) {
 	if err := g.nodes[4].Joined(soon(t)); err != nil {
 		t.Fatal(err)
 	}
-	if p := g.broadcasts(4, "from 4"); p != 7 {
+	if p := g.broadcast(4, "from 4"); p != 7 {
 		t.Errorf("member 4's first message is at %d, want 7", p)
 	}
 	for m, err := range g.nodes[4].Deliver(soon(t), 6) {
@@ -87,14 +87,14 @@ func TestMembersComeAndGo(t *testing.T) {
 	}
 
 	// All have the same after a restart, with the flags of the first one.
-	g.broadcasts(4, "last")
+	g.broadcast(4, "last")
 	rest := ids(g.nodes[4].Members())
 	if len(rest) != 3 || slices.Contains(rest, leader) {
 		t.Fatalf("the members are %v, and should be three without %d", rest, leader)
 	}
 	position := g.nodes[4].Position()
 	for _, id := range rest {
-		g.delivers(id, position, 1)
+		g.delivered(id, position, 1)
 		g.stop(id)
 	}
 	all := g.members
@@ -103,11 +103,11 @@ func TestMembersComeAndGo(t *testing.T) {
 	for _, id := range rest {
 		g.start(id, nil)
 	}
-	if p := g.broadcasts(4, "after"); p != position+1 {
+	if p := g.broadcast(4, "after"); p != position+1 {
 		t.Errorf("the next position is %d, want %d", p, position+1)
 	}
 	for _, id := range rest {
-		if got := g.delivers(id, position, 2); got[0] != "last" || got[1] != "after" {
+		if got := g.delivered(id, position, 2); got[0] != "last" || got[1] != "after" {
 			t.Errorf("member %d has %q", id, got)
 		}
 	}
@@ -116,8 +116,8 @@ func TestMembersComeAndGo(t *testing.T) {
 // A group of one moves to another process, which is then alone with all that was ordered.
 func TestOneReplacesAnother(t *testing.T) {
 	g := newGroup(t, 1)
-	g.broadcasts(1, "x")
-	addr := g.joins(2)
+	g.broadcast(1, "x")
+	addr := g.join(2)
 	if _, err := g.nodes[1].ReplaceMember(soon(t), 1, 2, addr); err != nil {
 		t.Fatal(err)
 	}
@@ -130,13 +130,13 @@ func TestOneReplacesAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.stop(1)
-	g.broadcasts(2, "y")
-	if got := g.delivers(2, 1, 3); got[0] != "x" || got[1] != "" || got[2] != "y" {
+	g.broadcast(2, "y")
+	if got := g.delivered(2, 1, 3); got[0] != "x" || got[1] != "" || got[2] != "y" {
 		t.Errorf("got %q", got)
 	}
 	g.stop(2)
 	g.start(2, nil)
-	if got := g.delivers(2, 1, 3); got[0] != "x" || got[2] != "y" {
+	if got := g.delivered(2, 1, 3); got[0] != "x" || got[2] != "y" {
 		t.Errorf("after a restart: %q", got)
 	}
 }
@@ -144,13 +144,13 @@ func TestOneReplacesAnother(t *testing.T) {
 // A member that is removed while it is away learns of it when it comes back.
 func TestRemovedWhileAway(t *testing.T) {
 	g := newGroup(t, 3)
-	g.broadcasts(1, "x")
-	g.delivers(3, 1, 1)
+	g.broadcast(1, "x")
+	g.delivered(3, 1, 1)
 	g.stop(3)
 	if _, err := g.nodes[1].RemoveMember(soon(t), 3); err != nil {
 		t.Fatal(err)
 	}
-	g.broadcasts(2, "y")
+	g.broadcast(2, "y")
 	g.start(3, nil)
 	var last error
 	for _, err := range g.nodes[3].Deliver(soon(t), 1) {
@@ -163,15 +163,15 @@ func TestRemovedWhileAway(t *testing.T) {
 
 func TestRemovesItself(t *testing.T) {
 	g := newGroup(t, 2)
-	g.broadcasts(1, "x")
+	g.broadcast(1, "x")
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	if p, err := g.nodes[1].RemoveMember(ctx, 1); err != nil || p != 2 {
 		t.Errorf("position %d, %v; want 2", p, err)
 	}
 	g.stop(1)
-	g.broadcasts(2, "y")
-	if got := g.delivers(2, 1, 3); got[2] != "y" {
+	g.broadcast(2, "y")
+	if got := g.delivered(2, 1, 3); got[2] != "y" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -181,12 +181,12 @@ func TestRemovesItself(t *testing.T) {
 // none, and goes on.
 func TestMembersOfALogThatIsThere(t *testing.T) {
 	g := newGroup(t, 3)
-	g.broadcasts(1, "1")
-	g.delivers(3, 1, 1)
+	g.broadcast(1, "1")
+	g.delivered(3, 1, 1)
 	g.stop(3)
 	for old := machine.NodeID(1); old <= 2; old++ {
 		id := old + 3
-		addr := g.joins(id)
+		addr := g.join(id)
 		if _, err := g.nodes[old].ReplaceMember(soon(t), old, id, addr); err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +194,7 @@ func TestMembersOfALogThatIsThere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	g.broadcasts(4, "4")
+	g.broadcast(4, "4")
 	for id := machine.NodeID(1); id <= 2; id++ {
 		for range g.nodes[id].Deliver(soon(t), 5) { // until it is not needed any more
 		}
@@ -202,7 +202,7 @@ func TestMembersOfALogThatIsThere(t *testing.T) {
 		delete(g.members, id)
 	}
 	g.start(3, nil)
-	if p := g.broadcasts(3, "5"); p != 5 {
+	if p := g.broadcast(3, "5"); p != 5 {
 		t.Errorf("the next position is %d, want 5", p)
 	}
 	g.stop(3)
@@ -210,9 +210,9 @@ func TestMembersOfALogThatIsThere(t *testing.T) {
 	g.change = func(c *broadcast.Config) { c.Members = nil }
 	g.start(3, nil)
 	g.change = before
-	g.broadcasts(3, "6")
+	g.broadcast(3, "6")
 	for id := range g.nodes {
-		if got := g.delivers(id, 1, 6); got[0] != "1" || !slices.Equal(got[3:], []string{"4", "5", "6"}) {
+		if got := g.delivered(id, 1, 6); got[0] != "1" || !slices.Equal(got[3:], []string{"4", "5", "6"}) {
 			t.Errorf("member %d has %q", id, got)
 		}
 		if got := ids(g.nodes[id].Members()); !slices.Equal(got, []machine.NodeID{3, 4, 5}) {
@@ -230,18 +230,18 @@ func TestAddressesSpelledOtherwise(t *testing.T) {
 			c.Members[3] = strings.Replace(c.Members[3], "127.0.0.1", "localhost", 1)
 		}
 	})
-	g.broadcasts(1, "1")
-	g.delivers(3, 1, 1)
+	g.broadcast(1, "1")
+	g.delivered(3, 1, 1)
 	g.stop(3)
 	for i := range 20 {
-		g.broadcasts(1, fmt.Sprint(i+2))
+		g.broadcast(1, fmt.Sprint(i+2))
 	}
 	for id := machine.NodeID(1); id <= 2; id++ {
-		g.delivers(id, 1, 21)
-		g.trims(id, 20)
+		g.delivered(id, 1, 21)
+		g.trim(id, 20)
 	}
 	g.start(3, nil)
-	if got := g.delivers(3, 21, 1); got[0] != "21" {
+	if got := g.delivered(3, 21, 1); got[0] != "21" {
 		t.Errorf("got %q", got)
 	}
 	if got := g.nodes[3].Members()[3]; !strings.HasPrefix(got, "localhost:") {

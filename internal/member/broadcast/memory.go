@@ -74,9 +74,9 @@ type (
 	counted struct{}
 )
 
-// refutes returns the reason for which a directory is not the noted one, as it was or further,
+// checkDirectory returns the reason for which a directory is not the noted one, as it was or further,
 // or nil.
-func (n note) refutes(in introduction) error {
+func (n note) checkDirectory(in introduction) error {
 	number, until, shown := in.life(n.Life)
 	switch {
 	case in.Dir != n.Dir:
@@ -170,12 +170,12 @@ type (
 // its inner machine has a new base.
 type acquainted struct {
 	*abcast.Machine
-	self   introduction
-	id     machine.NodeID
-	others func() []machine.NodeID
-	mark   func() uint64 // of this member's log
-	drops  func(from machine.NodeID, count uint64, err error)
-	every  time.Duration // between introductions to those that have not answered; 0 if there is nobody
+	self       introduction
+	id         machine.NodeID
+	others     func() []machine.NodeID
+	mark       func() uint64 // of this member's log
+	logDropped func(from machine.NodeID, count uint64, err error)
+	every      time.Duration // between introductions to those that have not answered; 0 if there is nobody
 
 	need   int // how many others have to note a new directory
 	counts bool
@@ -199,8 +199,8 @@ const (
 // noted is in which life another member has last noted this one, and which Mark.
 type noted struct{ life, mark uint64 }
 
-// recalls takes the records about acquaintance out of a log's.
-func (a *acquainted) recalls(records []any) (rest []any) {
+// recall takes the records about acquaintance out of a log's.
+func (a *acquainted) recall(records []any) (rest []any) {
 	for _, r := range records {
 		switch r := r.(type) {
 		case note:
@@ -214,7 +214,7 @@ func (a *acquainted) recalls(records []any) (rest []any) {
 	return rest
 }
 
-// records are those that recalls takes.
+// records are those that recall takes.
 func (a *acquainted) records() (records []any) {
 	for _, id := range slices.Sorted(maps.Keys(a.notes)) {
 		records = append(records, a.notes[id])
@@ -231,7 +231,7 @@ func (a *acquainted) number() uint64 { return a.self.Lives[len(a.self.Lives)-1].
 // Step takes what package abcast's machine does, and reached.
 func (a *acquainted) Step(now machine.Now, input abcast.Input) {
 	if in, ok := input.(reached); ok {
-		a.introduces(in.id)
+		a.introduceTo(in.id)
 	} else if a.counts {
 		a.Machine.Step(now, input)
 	}
@@ -246,11 +246,11 @@ func (a *acquainted) Wake(now machine.Now) {
 		a.next = now.Mono.Add(a.every)
 		for _, id := range a.others() {
 			if met, ok := a.met[id]; !ok || met.mark < a.mark() || met.life != a.heard[id] {
-				a.introduces(id)
+				a.introduceTo(id)
 			}
 		}
 		if !a.counts && len(a.met) < a.need {
-			a.waits(now)
+			a.reportMissing(now)
 		}
 	}
 }
@@ -259,9 +259,9 @@ func (a *acquainted) Wake(now machine.Now) {
 func (a *acquainted) Receive(now machine.Now, e machine.Envelope) {
 	switch b := e.Body.(type) {
 	case heard:
-		a.hears(now, e.From, b)
+		a.hear(now, e.From, b)
 	case counted:
-		a.begins(now)
+		a.begin(now)
 	default:
 		if a.counts {
 			a.Machine.Receive(now, e)
@@ -269,8 +269,8 @@ func (a *acquainted) Receive(now machine.Now, e machine.Envelope) {
 	}
 }
 
-// introduces tells another member of this directory.
-func (a *acquainted) introduces(to machine.NodeID) {
+// introduceTo tells another member of this directory.
+func (a *acquainted) introduceTo(to machine.NodeID) {
 	in := a.self
 	in.To, in.Mark = a.heard[to], a.mark()
 	for _, id := range slices.Sorted(maps.Keys(a.notes)) {
@@ -289,15 +289,15 @@ func (a *acquainted) out(outcome abcast.Outcome) {
 	a.ready.Outcomes = append(a.ready.Outcomes, outcome)
 }
 
-// hears takes in what another member says.
-func (a *acquainted) hears(now machine.Now, from machine.NodeID, h heard) {
+// hear takes in what another member says.
+func (a *acquainted) hear(now machine.Now, from machine.NodeID, h heard) {
 	switch b := h.body.(type) {
 	case introduction:
-		a.meets(from, h.life, b)
+		a.meet(from, h.life, b)
 		return
 	case met:
 		if b.Life == a.number() {
-			a.isMet(from, noted{h.life, b.Mark})
+			a.noteMet(from, noted{h.life, b.Mark})
 		}
 		return
 	case forgot:
@@ -316,23 +316,23 @@ func (a *acquainted) hears(now machine.Now, from machine.NodeID, h heard) {
 	a.Machine.Receive(now, machine.Envelope{From: from, To: a.id, Body: h.body})
 }
 
-// meets takes in an introduction. It is believed if its sender was told the number of this
+// meet takes in an introduction. It is believed if its sender was told the number of this
 // life.
-func (a *acquainted) meets(from machine.NodeID, life uint64, in introduction) {
+func (a *acquainted) meet(from machine.NodeID, life uint64, in introduction) {
 	if !in.possible() || in.Lives[len(in.Lives)-1].Number != life {
 		return
 	}
 	if a.heard[from] != life {
 		a.heard[from] = life
-		a.introduces(from)
+		a.introduceTo(from)
 	}
 	if in.To != a.number() {
 		return
 	}
 	n, any := a.notes[from]
 	if any {
-		if err := n.refutes(in); err != nil {
-			a.listens(from, 0)
+		if err := n.checkDirectory(in); err != nil {
+			a.listenTo(from, 0)
 			a.send(from, forgot{Life: life, Dir: n.Dir, Lives: n.Life, Mark: n.Mark})
 			a.out(refuted{node: from, err: err})
 			return
@@ -340,7 +340,7 @@ func (a *acquainted) meets(from machine.NodeID, life uint64, in introduction) {
 	}
 	anew := !any || n.Life != in.Life || a.loose[from]
 	delete(a.loose, from)
-	a.learns(in.Notes)
+	a.learn(in.Notes)
 	if any && n.Life == in.Life {
 		in.Mark = max(in.Mark, n.Mark)
 	}
@@ -354,11 +354,11 @@ func (a *acquainted) meets(from machine.NodeID, life uint64, in introduction) {
 	default:
 		a.ready.Persists = append(a.ready.Persists, machine.Persist{Then: []machine.Envelope{answer}})
 	}
-	a.listens(from, life)
+	a.listenTo(from, life)
 }
 
-// learns takes in what another member has noted of others, as far as it is news.
-func (a *acquainted) learns(notes []note) {
+// learn takes in what another member has noted of others, as far as it is news.
+func (a *acquainted) learn(notes []note) {
 	for _, n := range notes {
 		own, any := a.notes[n.Node]
 		if n.Node == a.id || any && (own.Dir != n.Dir || own.Life >= n.Life) || !any && len(a.notes) >= notesMax {
@@ -370,15 +370,15 @@ func (a *acquainted) learns(notes []note) {
 	}
 }
 
-func (a *acquainted) listens(to machine.NodeID, life uint64) {
+func (a *acquainted) listenTo(to machine.NodeID, life uint64) {
 	if a.known[to] != life {
 		a.known[to] = life
 		a.out(listens{to: to, life: life})
 	}
 }
 
-// isMet learns that another member has noted this life.
-func (a *acquainted) isMet(by machine.NodeID, how noted) {
+// noteMet learns that another member has noted this life.
+func (a *acquainted) noteMet(by machine.NodeID, how noted) {
 	a.met[by] = how
 	if a.counts || len(a.met) < a.need {
 		return
@@ -388,8 +388,8 @@ func (a *acquainted) isMet(by machine.NodeID, how noted) {
 	})
 }
 
-// waits reports, seldom and not at once, which members have not noted a new directory.
-func (a *acquainted) waits(now machine.Now) {
+// reportMissing reports, seldom and not at once, which members have not noted a new directory.
+func (a *acquainted) reportMissing(now machine.Now) {
 	if a.say == 0 {
 		a.say = now.Mono.Add(awaitsFirst * a.every)
 	}
@@ -400,8 +400,8 @@ func (a *acquainted) waits(now machine.Now) {
 	a.out(awaits{whom: slices.DeleteFunc(a.others(), func(id machine.NodeID) bool { _, met := a.met[id]; return met })})
 }
 
-// begins takes part from now on.
-func (a *acquainted) begins(now machine.Now) {
+// begin takes part from now on.
+func (a *acquainted) begin(now machine.Now) {
 	if !a.counts {
 		a.counts = true
 		a.Machine.Wake(now)
@@ -430,7 +430,7 @@ func (a *acquainted) compacted() machine.Ready[abcast.Outcome] {
 	rd := a.Machine.Ready()
 	if c := a.Consensus(); c != nil {
 		for _, r := range c.Refusals() {
-			a.drops(r.From, r.Count, r.Err)
+			a.logDropped(r.From, r.Count, r.Err)
 		}
 	}
 	isBase := func(p machine.Persist) bool { _, ok := p.Record.(abcast.Base); return ok }

@@ -112,8 +112,8 @@ func newScene(t *testing.T, founders ...machine.NodeID) *scene {
 	}
 }
 
-// starts gives a member its next life in its directory.
-func (sc *scene) starts(id machine.NodeID, join bool) {
+// start gives a member its next life in its directory.
+func (sc *scene) start(id machine.NodeID, join bool) {
 	sc.t.Helper()
 	cfg := Config{ID: id, Group: 1, Members: map[machine.NodeID]string{}, Dir: "x", Timeout: time.Second, Join: join}
 	for _, m := range sc.founded {
@@ -128,10 +128,10 @@ func (sc *scene) starts(id machine.NodeID, join bool) {
 		records = sc.Durable(id)
 	}
 	sc.seq[id]++
-	dir.bears(sc.seq[id])
+	dir.addBirth(sc.seq[id])
 	a := &acquainted{
 		self: introduction{Dir: dir.Dir, Life: dir.N, Lives: dir.Lives}, id: id, every: time.Second, need: cfg.needed(),
-		mark: func() uint64 { return sc.seq[id] }, drops: func(machine.NodeID, uint64, error) {},
+		mark: func() uint64 { return sc.seq[id] }, logDropped: func(machine.NodeID, uint64, error) {},
 		notes: map[machine.NodeID]note{}, loose: map[machine.NodeID]bool{}, heard: map[machine.NodeID]uint64{}, known: map[machine.NodeID]uint64{}, met: map[machine.NodeID]noted{},
 	}
 	a.others = func() (ids []machine.NodeID) {
@@ -142,7 +142,7 @@ func (sc *scene) starts(id machine.NodeID, join bool) {
 		}
 		return ids
 	}
-	m, err := abcast.New(cfg.machine(dir.N), a.recalls(records))
+	m, err := abcast.New(cfg.machine(dir.N), a.recall(records))
 	if err != nil {
 		sc.t.Fatal(err)
 	}
@@ -151,16 +151,16 @@ func (sc *scene) starts(id machine.NodeID, join bool) {
 	sc.Start(id, heardBy{a, sc, recalled(records), recalled(records)}) // the record of a start is forced
 }
 
-// empties takes a member's directory away.
-func (sc *scene) empties(id machine.NodeID) {
+// empty takes a member's directory away.
+func (sc *scene) empty(id machine.NodeID) {
 	sc.Crash(id)
 	sc.Rewrite(id, nil)
 	delete(sc.dirs, id)
 	sc.seq[id] = 0
 }
 
-// copies returns a function that restores a member's directory as it is now.
-func (sc *scene) copies(id machine.NodeID) (restore func()) {
+// copyDir returns a function that restores a member's directory as it is now.
+func (sc *scene) copyDir(id machine.NodeID) (restore func()) {
 	dir, seq, records := *sc.dirs[id], sc.seq[id], sc.Durable(id)
 	return func() {
 		sc.Crash(id)
@@ -169,8 +169,8 @@ func (sc *scene) copies(id machine.NodeID) (restore func()) {
 	}
 }
 
-// runs lets time pass, with messages from and to some members lost.
-func (sc *scene) runs(times int, away ...machine.NodeID) {
+// run lets time pass, with messages from and to some members lost.
+func (sc *scene) run(times int, away ...machine.NodeID) {
 	sc.t.Helper()
 	lost := func(e machine.Envelope) bool {
 		return slices.Contains(away, e.From) || slices.Contains(away, e.To)
@@ -189,7 +189,7 @@ func (sc *scene) runs(times int, away ...machine.NodeID) {
 	}
 }
 
-func (sc *scene) broadcasts(id machine.NodeID, payload string) {
+func (sc *scene) broadcast(id machine.NodeID, payload string) {
 	sc.clients++
 	sc.Step(id, abcast.Broadcast{Message: abcast.Message{Client: abcast.NewClient(0, sc.clients), Seq: 1, Payload: []byte(payload)}})
 }
@@ -204,7 +204,7 @@ func (sc *scene) delivered(id machine.NodeID) (payloads []string) {
 	return payloads
 }
 
-func (sc *scene) wants(id machine.NodeID, payloads ...string) {
+func (sc *scene) wantDelivered(id machine.NodeID, payloads ...string) {
 	sc.t.Helper()
 	if got := sc.delivered(id); !slices.Equal(got, payloads) {
 		sc.t.Errorf("member %d delivers %q, want %q", id, got, payloads)
@@ -219,7 +219,7 @@ func (sc *scene) refused(id machine.NodeID) bool {
 func three(t *testing.T) *scene {
 	sc := newScene(t, 1, 2, 3)
 	for _, id := range sc.founded {
-		sc.starts(id, false)
+		sc.start(id, false)
 	}
 	return sc
 }
@@ -228,36 +228,36 @@ func three(t *testing.T) *scene {
 // founders all have to be there at the first start.
 func TestFirstStart(t *testing.T) {
 	sc := three(t)
-	sc.runs(5, 3)
-	sc.broadcasts(1, "early")
-	sc.runs(5, 3)
+	sc.run(5, 3)
+	sc.broadcast(1, "early")
+	sc.run(5, 3)
 	if sc.members[1].counts || sc.members[2].counts || len(sc.delivered(1)) > 0 {
 		t.Error("two of three new directories count, and one of the three may be a member's second")
 	}
-	sc.runs(5)
-	sc.broadcasts(1, "a")
-	sc.runs(5)
-	sc.wants(1, "a")
-	sc.wants(3, "a")
+	sc.run(5)
+	sc.broadcast(1, "a")
+	sc.run(5)
+	sc.wantDelivered(1, "a")
+	sc.wantDelivered(3, "a")
 	for _, id := range sc.founded { // a majority is enough from now on
 		sc.Crash(id)
-		sc.starts(id, false)
+		sc.start(id, false)
 	}
-	sc.runs(5, 3)
-	sc.broadcasts(1, "b")
-	sc.runs(5, 3)
+	sc.run(5, 3)
+	sc.broadcast(1, "b")
+	sc.run(5, 3)
 	if got := sc.delivered(1); len(got) == 0 || got[len(got)-1] != "b" {
 		t.Errorf("member 1 delivers %q with one of two others, want b", got)
 	}
 	five := newScene(t, 1, 2, 3, 4, 5)
 	for _, id := range five.founded {
-		five.starts(id, false)
+		five.start(id, false)
 	}
-	five.runs(5, 4, 5)
+	five.run(5, 4, 5)
 	if five.members[1].counts {
 		t.Error("a directory that two of four others have noted counts")
 	}
-	five.runs(5, 5)
+	five.run(5, 5)
 	if !five.members[1].counts {
 		t.Error("a directory that three of four others have noted does not count")
 	}
@@ -267,16 +267,16 @@ func TestFirstStart(t *testing.T) {
 // 2 and the emptied 3 order nothing else.
 func TestEmptiedDirectory(t *testing.T) {
 	sc := three(t)
-	sc.runs(5)
-	sc.broadcasts(1, "a")
-	sc.runs(5, 2)
-	sc.wants(1, "a")
-	sc.wants(3, "a")
-	sc.empties(3)
-	sc.starts(3, false)
-	sc.broadcasts(2, "b")
-	sc.broadcasts(3, "c")
-	sc.runs(10, 1)
+	sc.run(5)
+	sc.broadcast(1, "a")
+	sc.run(5, 2)
+	sc.wantDelivered(1, "a")
+	sc.wantDelivered(3, "a")
+	sc.empty(3)
+	sc.start(3, false)
+	sc.broadcast(2, "b")
+	sc.broadcast(3, "c")
+	sc.run(10, 1)
 	if got := append(sc.delivered(2), sc.delivered(3)...); len(got) > 0 {
 		t.Errorf("two orders: member 1 has delivered a at position 1, and 2 and the emptied 3 %q", got)
 	}
@@ -297,23 +297,23 @@ func TestOlderCopy(t *testing.T) {
 	}{"of a life before": {2, 1}, "with as many lives": {1, 2}, "with more lives": {1, 5}, "of the same life": {0, 1}} {
 		t.Run(name, func(t *testing.T) {
 			sc := three(t)
-			sc.runs(5)
-			sc.broadcasts(1, "a")
-			sc.runs(5)
-			restore := sc.copies(3)
+			sc.run(5)
+			sc.broadcast(1, "a")
+			sc.run(5)
+			restore := sc.copyDir(3)
 			for range tc.restarts {
 				sc.Crash(3)
-				sc.starts(3, false)
-				sc.runs(3)
+				sc.start(3, false)
+				sc.run(3)
 			}
-			sc.broadcasts(1, "b")
-			sc.runs(3)
+			sc.broadcast(1, "b")
+			sc.run(3)
 			restore()
 			for range tc.starts {
 				sc.Crash(3)
-				sc.starts(3, false)
+				sc.start(3, false)
 			}
-			sc.runs(3)
+			sc.run(3)
 			if !sc.refused(3) || sc.members[1].known[3] != 0 || sc.members[2].known[3] != 0 {
 				t.Errorf("an older copy was not noticed: refused: %v, listened to in life %d and %d", sc.refused(3), sc.members[1].known[3], sc.members[2].known[3])
 			}
@@ -325,18 +325,18 @@ func TestOlderCopy(t *testing.T) {
 // not heard of for many of their lives.
 func TestDirectoryThatGoesOn(t *testing.T) {
 	sc := three(t)
-	sc.runs(5)
+	sc.run(5)
 	for i := range livesKept + 10 {
 		sc.Crash(3)
-		sc.starts(3, false)
+		sc.start(3, false)
 		if i%8 == 0 {
-			sc.broadcasts(2, "x")
+			sc.broadcast(2, "x")
 		}
-		sc.runs(2, 1)
+		sc.run(2, 1)
 	}
-	sc.runs(5)
-	sc.broadcasts(3, "y")
-	sc.runs(20)
+	sc.run(5)
+	sc.broadcast(3, "y")
+	sc.run(20)
 	if got := sc.delivered(1); len(got) == 0 || got[len(got)-1] != "y" || sc.refused(3) {
 		t.Errorf("member 1 has delivered %q, and 3 is refused: %v", got, sc.refused(3))
 	}
@@ -345,21 +345,21 @@ func TestDirectoryThatGoesOn(t *testing.T) {
 // Notes outlive restarts, and logs that are rewritten.
 func TestNotesAreKept(t *testing.T) {
 	sc := three(t)
-	sc.runs(5)
-	sc.broadcasts(1, "a")
-	sc.runs(5)
+	sc.run(5)
+	sc.broadcast(1, "a")
+	sc.run(5)
 	sc.Step(2, abcast.Trim{Position: 1})
 	sc.Crash(2)
-	sc.starts(2, false)
+	sc.start(2, false)
 	if sc.members[2].Base().Position != 1 {
 		t.Fatal("the log was not rewritten")
 	}
 	if !sc.members[2].counts || len(sc.members[2].notes) != 2 {
 		t.Fatalf("behind a rewriting member 2 counts: %v, and has noted %v", sc.members[2].counts, sc.members[2].notes)
 	}
-	sc.empties(3)
-	sc.starts(3, false)
-	sc.runs(5, 1)
+	sc.empty(3)
+	sc.start(3, false)
+	sc.run(5, 1)
 	if !sc.refused(3) {
 		t.Error("member 2 has started again, and does not know the directory that member 3 had")
 	}
@@ -368,17 +368,17 @@ func TestNotesAreKept(t *testing.T) {
 // One that joins is noted by those that were away when it came, before they count on it.
 func TestNotesAreToldOn(t *testing.T) {
 	sc := three(t)
-	sc.runs(5)
+	sc.run(5)
 	sc.founded = append(sc.founded, 4)
-	sc.starts(4, true)
-	sc.runs(5, 3)
+	sc.start(4, true)
+	sc.run(5, 3)
 	if !sc.members[4].counts {
 		t.Fatal("a member that two of three have noted does not count")
 	}
-	sc.runs(5, 4)
-	sc.empties(4)
-	sc.starts(4, true)
-	sc.runs(5, 1, 2)
+	sc.run(5, 4)
+	sc.empty(4)
+	sc.start(4, true)
+	sc.run(5, 1, 2)
 	if sc.members[4].counts || !sc.refused(4) {
 		t.Error("member 3 was away when 4 came, and has not heard of its directory from 1 and 2")
 	}
@@ -388,7 +388,7 @@ func TestNotesAreToldOn(t *testing.T) {
 // nor listened to, and end no member.
 func TestStrangers(t *testing.T) {
 	sc := three(t)
-	sc.runs(5)
+	sc.run(5)
 	notes := maps.Clone(sc.members[1].notes)
 	strange := introduction{Dir: 9, Life: 99, Mark: 1 << 60, Lives: []birth{{7, 1}}, Notes: []note{{3, 9, 99, 9, 9}}}
 	says := func(life uint64, body any) {
@@ -413,16 +413,16 @@ func TestStrangers(t *testing.T) {
 			t.Errorf("strangers: member 1 says %+v", out)
 		}
 	}
-	sc.runs(5)
+	sc.run(5)
 	for id, n := range sc.members[1].notes {
 		if had := notes[id]; n.Dir != had.Dir || n.Life != had.Life || n.Number != had.Number || n.Mark > 1<<40 {
 			t.Errorf("strangers: member 1 has noted %+v, and had %+v", n, had)
 		}
 	}
-	sc.broadcasts(2, "a")
-	sc.runs(5)
+	sc.broadcast(2, "a")
+	sc.run(5)
 	for _, id := range sc.founded {
-		sc.wants(id, "a")
+		sc.wantDelivered(id, "a")
 	}
 	for name, in := range map[string]introduction{
 		"no directory": {Life: 1, Lives: []birth{{7, 1}}}, "no life": {Dir: 1, Life: 1}, "more than it had": {Dir: 1, Life: 1, Lives: []birth{{7, 1}, {8, 2}}},
@@ -438,16 +438,16 @@ func TestStrangers(t *testing.T) {
 // A note is on disk before its member is told, and a member counts when that is on disk.
 func TestNotedBeforeItIsTold(t *testing.T) {
 	sc := newScene(t, 1, 2)
-	sc.starts(1, false)
-	sc.starts(2, false)
+	sc.start(1, false)
+	sc.start(2, false)
 	sc.Hold(1)
-	sc.runs(5)
+	sc.run(5)
 	if sc.members[2].counts {
 		t.Error("member 2 counts, and 1 has not noted it on disk")
 	}
 	sc.Sync(1)
 	sc.Hold(2)
-	sc.runs(5)
+	sc.run(5)
 	if sc.members[2].counts {
 		t.Error("member 2 counts, and has not noted on disk that it does")
 	}
@@ -457,15 +457,15 @@ func TestNotedBeforeItIsTold(t *testing.T) {
 // of it behind that.
 func TestNotesFromAThirdAreForced(t *testing.T) {
 	sc := newScene(t, 1, 2, 3)
-	sc.starts(1, false)
-	sc.starts(3, false)
-	sc.runs(5)
-	sc.starts(2, false)
-	sc.runs(5, 3) // 1 tells 2 of its note on 3
+	sc.start(1, false)
+	sc.start(3, false)
+	sc.run(5)
+	sc.start(2, false)
+	sc.run(5, 3) // 1 tells 2 of its note on 3
 	if n := sc.members[2].notes[3]; n.Dir != sc.dirs[3].Dir {
 		t.Fatalf("member 2 has noted %+v of 3, want what 1 has told it", n)
 	}
-	sc.runs(5)
+	sc.run(5)
 	if !sc.members[3].counts {
 		t.Error("all have noted member 3, and it does not count")
 	}
@@ -568,7 +568,7 @@ func TestRequestsOfEachLife(t *testing.T) {
 // The process of a member that has forgotten promises gets an error that names the remedy.
 func TestForgottenNode(t *testing.T) {
 	n := minority(t)
-	n.deliver(2, [][]byte{says(2, forgot{Life: n.self, Dir: 5, Lives: 3, Mark: 9})})
+	n.deliver(2, [][]byte{madeUp(2, forgot{Life: n.self, Dir: 5, Lives: 3, Mark: 9})})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if _, err := n.Broadcast(ctx, nil); !errors.Is(err, ErrForgotten) || !strings.Contains(err.Error(), "add another") || !strings.Contains(err.Error(), "member 2 has noted directory 5 with 3 starts and 9 records") {
@@ -586,7 +586,7 @@ func TestForgottenNode(t *testing.T) {
 func TestContradictedNode(t *testing.T) {
 	n := minority(t)
 	for _, outvoted := range []bool{false, true} {
-		n.outcomes([]abcast.Outcome{abcast.Contradicted{From: 2, Position: 5, Outvoted: outvoted}})
+		n.handle([]abcast.Outcome{abcast.Contradicted{From: 2, Position: 5, Outvoted: outvoted}})
 		if err := n.reason(); errors.Is(err, ErrOrder) != outvoted {
 			t.Errorf("contradicted by more than half of the others: %v; the member ends because of %v", outvoted, err)
 		}
@@ -610,7 +610,7 @@ func TestRefutes(t *testing.T) {
 		"cut off":            {introduction{Dir: 5, Life: 4, Lives: append(slices.Clone(lives), birth{40, 8})}, "ended at record 7"},
 		"cut off, not shown": {introduction{Dir: 5, Life: 5, Lives: []birth{{40, 8}, {50, 11}}}, "ended at record 7"},
 	} {
-		if err := n.refutes(tc.in); tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+		if err := n.checkDirectory(tc.in); tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 			t.Errorf("%s: refuted with %v, want %q", name, err, tc.want)
 		}
 	}

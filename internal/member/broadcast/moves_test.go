@@ -12,7 +12,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// quiet is a member whose keeper looks only when the test stirs it.
+// quiet is a member whose keeper looks only when the test wakes it.
 func quiet(t *testing.T, change ...func(*Config)) *Node {
 	t.Helper()
 	change = append(change, func(c *Config) { c.Timeout = time.Hour })
@@ -44,7 +44,7 @@ func TestMemoryMovesToTheHistory(t *testing.T) {
 	} {
 		n := quiet(t, func(c *Config) { c.MemoryBytes = tt.memory * size })
 		if tt.ram > 0 {
-			n.delivers(t, 1, tt.ram)
+			n.deliverMadeUp(t, 1, tt.ram)
 		}
 		n.mu.Lock()
 		for p := range tt.has {
@@ -52,7 +52,7 @@ func TestMemoryMovesToTheHistory(t *testing.T) {
 		}
 		n.lacks = abcast.Lacks{From: 2, Position: tt.lacks}
 		n.mu.Unlock()
-		if err := n.moves(); err != nil {
+		if err := n.moveToHistory(); err != nil {
 			t.Fatal(err)
 		}
 		_, last := n.history.bounds()
@@ -79,7 +79,7 @@ func TestMemoryIsCountedByMessage(t *testing.T) {
 	n.remember(Message{Position: 7, Members: map[machine.NodeID]string{1: "a:1", 2: "b:1"}})
 	n.mu.Unlock()
 	for upto := Position(0); upto <= 9; upto += 2 {
-		n.forgets(upto)
+		n.forget(upto)
 		n.mu.Lock()
 		want := 0
 		for _, m := range n.log {
@@ -98,7 +98,7 @@ func TestMoreThanWasLacked(t *testing.T) {
 	n.mu.Lock()
 	group := n.group
 	n.mu.Unlock()
-	if err := n.takes(numbered(1, 12)); err != nil {
+	if err := n.appendToHistory(numbered(1, 12)); err != nil {
 		t.Fatal(err)
 	}
 	state := abcast.State{Instance: 5, Position: 10, Horizon: 3, Group: group, Clients: clientsDefault}
@@ -118,11 +118,11 @@ func TestMoreThanWasLacked(t *testing.T) {
 func TestAsksForWhatFollowsItsHistory(t *testing.T) {
 	var log written
 	n := minorityOf(t, map[machine.NodeID]string{2: "127.0.0.1:1"}, slog.New(slog.NewTextHandler(&log, nil)), func(c *Config) { c.Timeout = time.Hour })
-	n.delivers(t, 1, 7)
+	n.deliverMadeUp(t, 1, 7)
 	n.mu.Lock()
 	n.lacks = abcast.Lacks{From: 2, Position: 20}
 	n.mu.Unlock()
-	n.stirs()
+	n.wakeKeeper()
 	asks := func() []string { return lines(log.String(), "asks for the messages that it lacks") }
 	until(t, "it asks", func() bool { return len(asks()) > 0 })
 	for _, part := range []string{"member=2", "from=8", "to=20"} {
@@ -146,8 +146,8 @@ func lines(log, words string) (with []string) {
 func TestAsksAgainBehindAStreamThatFailed(t *testing.T) {
 	var log written
 	n := minorityOf(t, map[machine.NodeID]string{2: "127.0.0.1:1"}, slog.New(slog.NewTextHandler(&log, nil)), func(c *Config) { c.Timeout = time.Hour })
-	n.lacksUpTo(20)
-	if err := n.receives(2, stream(1, 0, 0), strings.NewReader("\x05junk")); err == nil {
+	n.setLacks(20)
+	if err := n.receiveTransfer(2, stream(1, 0, 0), strings.NewReader("\x05junk")); err == nil {
 		t.Fatal("junk was taken in")
 	}
 	until(t, "it asks", func() bool { return len(lines(log.String(), "asks for the messages that it lacks")) > 0 })
@@ -160,14 +160,14 @@ func TestTrimLeavesWhatFollows(t *testing.T) {
 	for p := Position(1); p < last; p++ {
 		n, _ := aloneOn(t, 0) // of files that have one message each
 		for at := Position(1); at <= last; at++ {
-			if err := n.takes([]Message{{Position: at, Payload: make([]byte, 3<<10)}}); err != nil {
+			if err := n.appendToHistory([]Message{{Position: at, Payload: make([]byte, 3<<10)}}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		n.mu.Lock()
 		n.ram = last
 		n.mu.Unlock()
-		if err := n.saves(last); err != nil {
+		if err := n.saveState(last); err != nil {
 			t.Fatal(err)
 		}
 		n.mu.Lock()
@@ -195,7 +195,7 @@ func TestTrimLeavesWhatFollows(t *testing.T) {
 // Of several snapshots the last one counts, as when the disk would not remove the one before.
 func TestTheLastSnapshotCounts(t *testing.T) {
 	n, disk := aloneOn(t, 9)
-	if err := n.saves(3); err != nil {
+	if err := n.saveState(3); err != nil {
 		t.Fatal(err)
 	}
 	disk.set(func(op, path string) error {
@@ -204,7 +204,7 @@ func TestTheLastSnapshotCounts(t *testing.T) {
 		}
 		return nil
 	})
-	if err := n.saves(7); err == nil {
+	if err := n.saveState(7); err == nil {
 		t.Fatal("a snapshot was removed by a disk that removes nothing")
 	}
 	disk.end()
@@ -221,9 +221,9 @@ func TestTheLastSnapshotCounts(t *testing.T) {
 // after it was delivered here.
 func TestNothingIsTrimmedThatIsNotDelivered(t *testing.T) {
 	n, _ := aloneOn(t, 3)
-	n.lacksUpTo(99)
+	n.setLacks(99)
 	b := snapshotOf(t, 9)
-	if err := n.receives(2, stream(1, 9, len(b)), strings.NewReader(string(b))); err != nil {
+	if err := n.receiveTransfer(2, stream(1, 9, len(b)), strings.NewReader(string(b))); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {

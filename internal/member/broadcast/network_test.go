@@ -102,7 +102,7 @@ func TestDialOfTheConfiguration(t *testing.T) {
 // A member is connected with another when it listens to that one. A process whose directory is not
 // known, or is another one, counts as away.
 func TestWhoIsNotListenedToIsAway(t *testing.T) {
-	n, _, _, _ := takesTransfers(t)
+	n, _, _, _ := newReceiver(t)
 	if err := n.Waiting(); err != nil {
 		t.Errorf("both members are there, and one waits because of %v", err)
 	}
@@ -166,14 +166,14 @@ func TestConnectionsWithNewMembers(t *testing.T) {
 		return g
 	}
 	speaks("at first", 2, 3)
-	n.outcomes([]abcast.Outcome{abcast.Began{Group: group(5, []machine.NodeID{3}, 1, 2, 4)}})
+	n.handle([]abcast.Outcome{abcast.Began{Group: group(5, []machine.NodeID{3}, 1, 2, 4)}})
 	speaks("when 4 has come and 3 is removed", 2, 3, 4)
 	select {
 	case err := <-refused:
 		t.Errorf("member 3 is needed yet, and is refused: %v", err)
 	default:
 	}
-	n.outcomes([]abcast.Outcome{abcast.Established{Group: group(5, []machine.NodeID{3}, 1, 2, 4)}})
+	n.handle([]abcast.Outcome{abcast.Established{Group: group(5, []machine.NodeID{3}, 1, 2, 4)}})
 	speaks("when 3 is not needed any more", 2, 4)
 	select {
 	case err := <-refused:

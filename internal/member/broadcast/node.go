@@ -153,7 +153,7 @@ func start(cfg Config) (*Node, error) {
 	n.room.L = &n.mu
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	acquainted := n.acquaintance()
-	if n.machine, err = abcast.New(cfg.machine(j.self.N), acquainted.recalls(records)); err != nil {
+	if n.machine, err = abcast.New(cfg.machine(j.self.N), acquainted.recall(records)); err != nil {
 		return nil, errors.Join(fmt.Errorf("broadcast: %s: %w", cfg.Dir, err), j.log.Close())
 	}
 	n.group = n.machine.Group()
@@ -161,10 +161,10 @@ func start(cfg Config) (*Node, error) {
 	if acquainted.counts = acquainted.counts || acquainted.need == 0; acquainted.counts {
 		close(n.counts)
 	}
-	if err := cfg.reached(len(n.group.Members)); err != nil {
+	if err := cfg.validateListener(len(n.group.Members)); err != nil {
 		return nil, errors.Join(err, j.log.Close())
 	}
-	if err := n.remembers(); err != nil {
+	if err := n.loadHistory(); err != nil {
 		return nil, errors.Join(err, j.log.Close())
 	}
 	var ready sync.WaitGroup // messages may arrive before there is a driver
@@ -181,11 +181,11 @@ func start(cfg Config) (*Node, error) {
 			Deliver: func(from machine.NodeID, msgs [][]byte) { ready.Wait(); n.deliver(from, msgs) },
 			Stream: func(from machine.NodeID, header []byte, r io.Reader) error {
 				ready.Wait()
-				return n.receives(from, header, r)
+				return n.receiveTransfer(from, header, r)
 			},
 			Up: func(id machine.NodeID) {
 				ready.Wait()
-				n.letIn(id)
+				n.noteAccepted(id)
 				n.driver.Step(reached{id: id})
 			},
 			Down: func(id machine.NodeID, reason error) {
@@ -196,7 +196,7 @@ func start(cfg Config) (*Node, error) {
 			Refused: func(id machine.NodeID, reason error) {
 				switch {
 				case errors.Is(reason, peer.ErrRemoved):
-					n.saidToBeRemoved(id)
+					n.noteRemovalClaim(id)
 				case errors.Is(reason, peer.ErrWrongCluster):
 					cfg.Logger.Error("broadcast: a member refuses this one: Group, Clients or Algorithm is another in its configuration, or it runs another version; these have to be the same",
 						"member", id, "group", cfg.Group, "clients", cfg.clients())
@@ -209,8 +209,8 @@ func start(cfg Config) (*Node, error) {
 	}
 	n.driver = driver.Start(driver.Config[abcast.Input, abcast.Outcome]{
 		Machine: acquainted, Now: ticking(),
-		Send: n.send, Persist: j.write, Linger: linger, Hold: true, Outcome: n.outcomes,
-		Fail: func(err error) { n.breaks(fmt.Errorf("broadcast: %w", err)) },
+		Send: n.send, Persist: j.write, Linger: linger, Hold: true, Outcome: n.handle,
+		Fail: func(err error) { n.failDisk(fmt.Errorf("broadcast: %w", err)) },
 	})
 	ready.Done()
 	n.work.Go(n.keep)
@@ -224,8 +224,8 @@ func ticking() func() machine.Now {
 	return func() machine.Now { return machine.Now{Mono: machine.Mono(time.Since(began)) + 1} }
 }
 
-// remembers opens the history, and takes from the log the messages behind it.
-func (n *Node) remembers() (err error) {
+// loadHistory opens the history, and takes from the log the messages behind it.
+func (n *Node) loadHistory() (err error) {
 	if n.history, err = openHistory(historyDir(n.cfg.Dir), n.cfg.owner(), n.cfg.WAL); err != nil {
 		return err
 	}
@@ -262,7 +262,7 @@ func (n *Node) acquaintance() *acquainted {
 	n.self = self.Lives[len(self.Lives)-1].Number
 	a := &acquainted{
 		self: introduction{Dir: self.Dir, Life: self.N, Lives: self.Lives}, id: n.cfg.ID, need: n.cfg.needed(),
-		mark: n.journal.mark.Load, drops: n.drops, others: n.others,
+		mark: n.journal.mark.Load, logDropped: n.logDropped, others: n.others,
 		notes: map[machine.NodeID]note{}, loose: map[machine.NodeID]bool{}, heard: map[machine.NodeID]uint64{}, known: map[machine.NodeID]uint64{}, met: map[machine.NodeID]noted{},
 	}
 	if n.cfg.Listener != nil {
@@ -306,14 +306,14 @@ func (n *Node) send(envelopes []machine.Envelope) {
 }
 
 func (n *Node) sendNow(e machine.Envelope) {
-	msg := n.sealed(e.Body)
+	msg := n.seal(e.Body)
 	if n.peers.Send(e.To, msg) {
 		n.sent.add(e.Body, len(msg))
 	}
 }
 
-// sealed is a message of this life.
-func (n *Node) sealed(body any) []byte {
+// seal is a message of this life.
+func (n *Node) seal(body any) []byte {
 	w := writer{make(wire.Writer, 0, lifeBytes+48+carried(body))}
 	w.Uint64(n.self)
 	w.body(body)
@@ -337,21 +337,21 @@ func (n *Node) deliver(from machine.NodeID, msgs [][]byte) {
 			err = impossible(machine.Envelope{From: from, To: n.cfg.ID, Body: body}, n.cfg.clients())
 		}
 		if err != nil {
-			n.drops(from, 1, err)
+			n.logDropped(from, 1, err)
 			continue
 		}
 		envelopes = append(envelopes, machine.Envelope{From: from, To: n.cfg.ID, Body: heard{life, body}})
 	}
 	n.mu.Lock()
-	n.waits()
+	n.awaitRoom()
 	n.mu.Unlock()
 	n.driver.Offer(envelopes...)
 }
 
-// waits waits while messages are delivered faster than they go to disk. The machine does, too,
+// awaitRoom waits while messages are delivered faster than they go to disk. The machine does, too,
 // so that the others take this member for stopped: one that lives and hears nothing could go on
 // leading. n.mu is held.
-func (n *Node) waits() {
+func (n *Node) awaitRoom() {
 	for n.full() && n.err == nil {
 		n.room.Wait()
 	}
@@ -360,8 +360,8 @@ func (n *Node) waits() {
 // full reports whether memory has much more in it than it should. n.mu is held.
 func (n *Node) full() bool { return n.bytes > memoryFactor*n.cfg.memoryBytes() }
 
-// outcomes is driver.Config.Outcome.
-func (n *Node) outcomes(outs []abcast.Outcome) {
+// handle is driver.Config.Outcome.
+func (n *Node) handle(outs []abcast.Outcome) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	grown := false
@@ -379,7 +379,7 @@ func (n *Node) outcomes(outs []abcast.Outcome) {
 			n.answer(key{o.Client, o.Seq}, outcome{err: refusal(o.Err)})
 		case abcast.Lacks:
 			n.lacks = o
-			n.stirs()
+			n.wakeKeeper()
 		case abcast.Installed:
 			n.ram, n.log, n.bytes = Position(o.Position), nil, 0
 			n.room.Broadcast()
@@ -395,31 +395,31 @@ func (n *Node) outcomes(outs []abcast.Outcome) {
 		case listens:
 			n.known[o.to] = o.life
 		case refuted:
-			n.drops(o.node, 1, o.err)
+			n.logDropped(o.node, 1, o.err)
 			n.cfg.Logger.Error("broadcast: a member's directory lacks promises that the member made; its messages are ignored: put its newest directory back, or remove it from the group and add another with a new ID", "member", o.node, "error", o.err)
 		case forgotten:
-			n.stops(fmt.Errorf("%w: member %d has noted directory %x with %d starts and %d records, and this is %x with %d starts",
+			n.endAndDisconnect(fmt.Errorf("%w: member %d has noted directory %x with %d starts and %d records, and this is %x with %d starts",
 				ErrForgotten, o.by, o.Dir, o.Lives, o.Mark, n.journal.self.Dir, n.journal.self.N))
 		case abcast.Contradicted:
-			n.contradicted(o)
+			n.onContradicted(o)
 		case abcast.Impossible:
-			n.drops(o.From, 1, o.Err)
+			n.logDropped(o.From, 1, o.Err)
 		case abcast.Began:
-			n.begins(o.Group)
+			n.enterGroup(o.Group)
 		case abcast.Established:
-			n.established(o.Group)
+			n.dropRemoved(o.Group)
 		case abcast.Leader:
 			n.leader = o.Node
 		}
 	}
 	if n.bytes > n.cfg.memoryBytes() {
-		n.stirs()
+		n.wakeKeeper()
 	}
 	if grown && n.err == nil {
 		close(n.more)
 		n.more = make(chan struct{})
 	}
-	n.waits()
+	n.awaitRoom()
 }
 
 func refusal(err error) error {
@@ -450,17 +450,17 @@ func (n *Node) Leader() machine.NodeID {
 	return n.leader
 }
 
-// contradicted: another member has another order. n.mu is held.
-func (n *Node) contradicted(c abcast.Contradicted) {
+// onContradicted: another member has another order. n.mu is held.
+func (n *Node) onContradicted(c abcast.Contradicted) {
 	n.cfg.Logger.Error("broadcast: another member has ordered other messages than this one, and is not listened to any more; one of the two directories has lost records", "member", c.From, "position", c.Position)
 	if c.Outvoted {
-		n.stops(fmt.Errorf("%w: up to position %d, says member %d", ErrOrder, c.Position, c.From))
+		n.endAndDisconnect(fmt.Errorf("%w: up to position %d, says member %d", ErrOrder, c.Position, c.From))
 	}
 }
 
-// stops ends a node that others must not hear any more. n.mu is held.
-func (n *Node) stops(err error) {
-	n.ends(err)
+// endAndDisconnect ends a node that others must not hear any more. n.mu is held.
+func (n *Node) endAndDisconnect(err error) {
+	n.end(err)
 	if n.peers != nil {
 		go n.peers.Close()
 	}
@@ -470,31 +470,31 @@ func (n *Node) stops(err error) {
 func (n *Node) fail(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.ends(err)
+	n.end(err)
 }
 
-// breaks ends a node whose disk has failed.
-func (n *Node) breaks(err error) {
+// failDisk ends a node whose disk has failed.
+func (n *Node) failDisk(err error) {
 	n.fail(err)
 	if n.peers != nil {
 		go n.peers.Close() // or the others would find out by a timeout
 	}
 }
 
-func (n *Node) ends(err error) {
+func (n *Node) end(err error) {
 	if n.err != nil {
 		return
 	}
 	n.err = err
-	n.leave(err)
+	n.endCalls(err)
 	n.waiting = nil
 	close(n.more)
 	n.cancel()
 	n.room.Broadcast()
 }
 
-// leave ends all calls that wait with ErrUnknown.
-func (n *Node) leave(err error) {
+// endCalls ends all calls that wait with ErrUnknown.
+func (n *Node) endCalls(err error) {
 	for k, list := range n.waiting {
 		for _, w := range list {
 			w.outcome <- outcome{err: fmt.Errorf("%w: %w", ErrUnknown, err)}
@@ -537,7 +537,7 @@ func (n *Node) wait(ctx context.Context, w *waiter) (Position, error) {
 	case <-n.ctx.Done():
 		why = n.reason() // it waited to be stepped, maybe for ever
 	}
-	n.leaves(w)
+	n.removeWaiter(w)
 	select {
 	case o := <-w.outcome:
 		return o.position, o.err
@@ -546,8 +546,8 @@ func (n *Node) wait(ctx context.Context, w *waiter) (Position, error) {
 	}
 }
 
-// leaves removes a waiting call: its message may wait on for long.
-func (n *Node) leaves(w *waiter) {
+// removeWaiter removes a waiting call: its message may wait on for long.
+func (n *Node) removeWaiter(w *waiter) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	list := slices.DeleteFunc(n.waiting[w.key], func(other *waiter) bool { return other == w })

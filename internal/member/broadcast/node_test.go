@@ -109,8 +109,8 @@ func soon(t *testing.T) context.Context {
 	return ctx
 }
 
-// delivers returns the payloads of n messages from a position on.
-func (g *group) delivers(id machine.NodeID, from broadcast.Position, n int) (payloads []string) {
+// delivered returns the payloads of n messages from a position on.
+func (g *group) delivered(id machine.NodeID, from broadcast.Position, n int) (payloads []string) {
 	g.t.Helper()
 	if n == 0 {
 		return nil
@@ -129,7 +129,7 @@ func (g *group) delivers(id machine.NodeID, from broadcast.Position, n int) (pay
 	return payloads
 }
 
-func (g *group) broadcasts(id machine.NodeID, payload string) broadcast.Position {
+func (g *group) broadcast(id machine.NodeID, payload string) broadcast.Position {
 	g.t.Helper()
 	ctx := soon(g.t)
 	position, err := g.nodes[id].Broadcast(ctx, []byte(payload))
@@ -143,8 +143,8 @@ func (g *group) broadcasts(id machine.NodeID, payload string) broadcast.Position
 	return position
 }
 
-// trims has a member's application make a snapshot of a position and trim there.
-func (g *group) trims(id machine.NodeID, at broadcast.Position) {
+// trim has a member's application make a snapshot of a position and trim there.
+func (g *group) trim(id machine.NodeID, at broadcast.Position) {
 	g.t.Helper()
 	err := g.nodes[id].Snapshot(at, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "state after %d", at)
@@ -158,8 +158,8 @@ func (g *group) trims(id machine.NodeID, at broadcast.Position) {
 	}
 }
 
-// installs wants the snapshot of trims at a position.
-func (g *group) installs(id machine.NodeID, want broadcast.Position) {
+// wantSnapshot wants the snapshot of trim at a position.
+func (g *group) wantSnapshot(id machine.NodeID, want broadcast.Position) {
 	g.t.Helper()
 	at, r, err := g.nodes[id].Install()
 	if err != nil {
@@ -194,7 +194,7 @@ func TestSameOrderEverywhere(t *testing.T) {
 	}
 	all.Wait()
 	for id := range g.nodes {
-		for i, payload := range g.delivers(id, 1, 3*each) {
+		for i, payload := range g.delivered(id, 1, 3*each) {
 			if payload != at[i+1] {
 				t.Fatalf("member %d delivers %q at %d, and its broadcast returned at that of %q", id, payload, i+1, at[i+1])
 			}
@@ -205,7 +205,7 @@ func TestSameOrderEverywhere(t *testing.T) {
 func TestMembersGoAndComeBack(t *testing.T) {
 	g := newGroup(t, 3)
 	for i := range 5 {
-		g.broadcasts(1, fmt.Sprint(i))
+		g.broadcast(1, fmt.Sprint(i))
 	}
 	leader := g.nodes[2].Leader()
 	g.stop(leader)
@@ -214,15 +214,15 @@ func TestMembersGoAndComeBack(t *testing.T) {
 		other = 2
 	}
 	for i := range 5 {
-		g.broadcasts(other, fmt.Sprint(5+i))
+		g.broadcast(other, fmt.Sprint(5+i))
 	}
 	g.start(leader, nil)
-	for i, payload := range g.delivers(leader, 1, 10) {
+	for i, payload := range g.delivered(leader, 1, 10) {
 		if payload != fmt.Sprint(i) {
 			t.Errorf("position %d is %q, want %d", i+1, payload, i)
 		}
 	}
-	if p := g.broadcasts(leader, "back"); p != 11 {
+	if p := g.broadcast(leader, "back"); p != 11 {
 		t.Errorf("the next position is %d, want 11", p)
 	}
 }
@@ -230,25 +230,25 @@ func TestMembersGoAndComeBack(t *testing.T) {
 func TestAllRestart(t *testing.T) {
 	g := newGroup(t, 3)
 	for i := range 10 {
-		g.broadcasts(2, fmt.Sprint(i))
+		g.broadcast(2, fmt.Sprint(i))
 	}
-	g.delivers(1, 1, 10)
-	g.trims(1, 4)
-	g.broadcasts(1, "10")
+	g.delivered(1, 1, 10)
+	g.trim(1, 4)
+	g.broadcast(1, "10")
 	for id := range g.members {
 		g.stop(id)
 	}
 	for id := range g.members {
 		g.start(id, nil)
 	}
-	g.installs(1, 4)
+	g.wantSnapshot(1, 4)
 	for m, err := range g.nodes[1].Deliver(soon(t), 4) {
 		if !errors.Is(err, broadcast.ErrTrimmed) {
 			t.Errorf("position 4 was trimmed: got %+v, %v", m, err)
 		}
 	}
 	for id := range g.members {
-		for i, payload := range g.delivers(id, 5, 7) {
+		for i, payload := range g.delivered(id, 5, 7) {
 			if payload != fmt.Sprint(4+i) {
 				t.Errorf("member %d: position %d is %q", id, 5+i, payload)
 			}
@@ -273,7 +273,7 @@ func TestExactlyOnce(t *testing.T) {
 	if _, err := g.nodes[2].BroadcastAs(soon(t), client, 2, []byte("twice")); err != nil {
 		t.Error(err)
 	}
-	if got := g.delivers(3, 1, 2); got[0] != "once" || got[1] != "twice" {
+	if got := g.delivered(3, 1, 2); got[0] != "once" || got[1] != "twice" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -282,7 +282,7 @@ func TestExactlyOnce(t *testing.T) {
 // ordered.
 func TestPayloadIsCopied(t *testing.T) {
 	g := newGroupOf(t, 2, func(c *broadcast.Config) { c.Algorithm = func(a *abcast.Config) { a.Pipeline = 1 } }) // the second waits behind the first
-	g.broadcasts(1, "before")
+	g.broadcast(1, "before")
 	g.stop(2)
 	for _, text := range []string{"first", "second"} {
 		short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -294,7 +294,7 @@ func TestPayloadIsCopied(t *testing.T) {
 		copy(payload, "other")
 	}
 	g.start(2, nil)
-	if got := g.delivers(1, 2, 2); got[0] != "first" || got[1] != "second" {
+	if got := g.delivered(1, 2, 2); got[0] != "first" || got[1] != "second" {
 		t.Errorf("what was broadcast as first and second is delivered as %q", got)
 	}
 }
@@ -308,13 +308,13 @@ func TestForgottenClients(t *testing.T) {
 	as := func(client int, seq uint64) (broadcast.Position, error) {
 		return g.nodes[1].BroadcastAs(soon(t), clients[client], seq, nil)
 	}
-	g.broadcasts(1, "a")
+	g.broadcast(1, "a")
 	for client := range clients {
 		if p, err := as(client, 1); err != nil || p != broadcast.Position(client)+2 {
 			t.Errorf("client %d: position %d, %v", client, p, err)
 		}
 	}
-	if p := g.broadcasts(1, "b"); p != 4 { // the node itself was forgotten
+	if p := g.broadcast(1, "b"); p != 4 { // the node itself was forgotten
 		t.Errorf("b is at position %d, want 4", p)
 	}
 	for seq := range uint64(2) {
@@ -356,16 +356,16 @@ func clientOf(all machine.ID, i int) machine.ID {
 func TestManyClientsAreTransferred(t *testing.T) {
 	const clients = 1500
 	g := newGroup(t, 3)
-	g.broadcasts(1, "1")
-	g.delivers(3, 1, 1)
+	g.broadcast(1, "1")
+	g.delivered(3, 1, 1)
 	g.stop(3)
 	all := g.clients(1, clients, make([]byte, 100))
 	for id := machine.NodeID(1); id <= 2; id++ {
-		g.delivers(id, clients+1, 1)
-		g.trims(id, clients+1)
+		g.delivered(id, clients+1, 1)
+		g.trim(id, clients+1)
 	}
 	g.start(3, nil)
-	addr := g.joins(4)
+	addr := g.join(4)
 	if _, err := g.nodes[1].AddMember(soon(t), 4, addr); err != nil {
 		t.Fatal(err)
 	}
@@ -373,8 +373,8 @@ func TestManyClientsAreTransferred(t *testing.T) {
 		if err := g.nodes[id].Joined(soon(t)); err != nil {
 			t.Fatal(err)
 		}
-		g.delivers(id, clients+2, 1)
-		g.installs(id, clients+1)
+		g.delivered(id, clients+2, 1)
+		g.wantSnapshot(id, clients+1)
 		for _, i := range []int{0, clients - 1} {
 			if p, err := g.nodes[id].BroadcastAs(soon(t), clientOf(all, i), 1, nil); p != 0 || err != nil {
 				t.Errorf("member %d: client %d's message is ordered again, at %d, %v", id, i, p, err)
@@ -393,15 +393,15 @@ func TestTrimWithManyClients(t *testing.T) {
 	g := newGroup(t, 1)
 	all := g.clients(1, clients, nil)
 	for last := broadcast.Position(clients); last < clients+3; last++ {
-		g.trims(1, last-1)
+		g.trim(1, last-1)
 		g.stop(1)
 		g.start(1, nil)
 		if p := g.nodes[1].Position(); p != last {
 			t.Errorf("after a restart the member is at %d, want %d", p, last)
 		}
-		g.installs(1, last-1)
-		g.delivers(1, last, 1)
-		if p := g.broadcasts(1, "x"); p != last+1 {
+		g.wantSnapshot(1, last-1)
+		g.delivered(1, last, 1)
+		if p := g.broadcast(1, "x"); p != last+1 {
 			t.Errorf("the next is at %d, want %d", p, last+1)
 		}
 	}
@@ -416,11 +416,11 @@ func TestTrimWithManyClients(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	g := newGroup(t, 3)
-	g.broadcasts(1, "x")
+	g.broadcast(1, "x")
 	if _, err := g.nodes[1].Broadcast(soon(t), make([]byte, broadcast.MessageBytesMax+1)); !errors.Is(err, broadcast.ErrTooLarge) {
 		t.Errorf("got %v, want ErrTooLarge", err)
 	}
-	g.broadcasts(1, string(make([]byte, broadcast.MessageBytesMax)))
+	g.broadcast(1, string(make([]byte, broadcast.MessageBytesMax)))
 	g.stop(2)
 	g.stop(3)
 	// A minority orders nothing, and a call with a deadline says so.

@@ -55,7 +55,7 @@ func TestAllWhoWaitForAMessageAreAnswered(t *testing.T) {
 		{abcast.Refused{Client: k.client, Seq: 1, Err: abcast.ErrBusy}, 0, ErrBusy},
 	} {
 		waiters := n.awaited(k, 3)
-		n.outcomes([]abcast.Outcome{tt.out})
+		n.handle([]abcast.Outcome{tt.out})
 		n.answered(t, reflect.TypeOf(tt.out).String(), waiters, tt.position, tt.err)
 	}
 	waiters := n.awaited(k, 3)
@@ -68,12 +68,12 @@ func TestAllWhoWaitForAMessageAreAnswered(t *testing.T) {
 func TestAStateReplacesWhatIsInMemory(t *testing.T) {
 	n := minority(t)
 	for p := range uint64(3) {
-		n.outcomes([]abcast.Outcome{abcast.Delivered{Message: abcast.Message{Client: n.NewClient(), Seq: 1, Payload: make([]byte, 1000)}, Position: p + 1}})
+		n.handle([]abcast.Outcome{abcast.Delivered{Message: abcast.Message{Client: n.NewClient(), Seq: 1, Payload: make([]byte, 1000)}, Position: p + 1}})
 	}
 	n.mu.Lock()
 	before, more := n.bytes, n.more
 	n.mu.Unlock()
-	n.outcomes([]abcast.Outcome{abcast.Installed{Position: 50}})
+	n.handle([]abcast.Outcome{abcast.Installed{Position: 50}})
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.ram != 50 || len(n.log) != 0 || n.bytes != 0 {
@@ -98,7 +98,7 @@ func TestMemoryIsCounted(t *testing.T) {
 			t.Errorf("a message of %d bytes and %d members counts for %d, want at least %d", len(m.Payload), len(m.Members), n.bytes, least)
 		}
 		n.mu.Unlock()
-		n.forgets(m.Position)
+		n.forget(m.Position)
 		n.mu.Lock()
 		if n.bytes != 0 || len(n.log) != 0 || n.ram != m.Position {
 			t.Errorf("message %d is forgotten, and memory has %d bytes in %d messages from %d on", m.Position, n.bytes, len(n.log), n.ram+1)
@@ -111,7 +111,7 @@ func TestMemoryIsCounted(t *testing.T) {
 func TestLeaderIsTheLast(t *testing.T) {
 	n := minority(t)
 	for _, id := range []machine.NodeID{2, 1, 2} {
-		n.outcomes([]abcast.Outcome{abcast.Leader{Node: id}})
+		n.handle([]abcast.Outcome{abcast.Leader{Node: id}})
 		if got := n.Leader(); got != id {
 			t.Errorf("member %d is trusted to lead now, and Leader says %d", id, got)
 		}

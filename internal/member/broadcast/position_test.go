@@ -29,7 +29,7 @@ func TestPositionOfWhatCameInAState(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer n.Close()
-	n.knows(2, 3)
+	n.acquaint(2, 3)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	type result struct {
@@ -59,7 +59,7 @@ func TestPositionOfWhatCameInAState(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		state := uint64(50 * (i + 1))
-		n.outcomes([]abcast.Outcome{abcast.Installed{Position: state}, abcast.Repeated{Client: k.client, Seq: k.seq}})
+		n.handle([]abcast.Outcome{abcast.Installed{Position: state}, abcast.Repeated{Client: k.client, Seq: k.seq}})
 		got := <-done
 		switch {
 		case tt.unknown && !errors.Is(got.err, ErrUnknown):

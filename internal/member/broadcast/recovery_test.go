@@ -44,8 +44,8 @@ func reopened(t *testing.T, h *history) *history {
 	return again
 }
 
-// holds wants a history to have the messages between two positions, and none before.
-func holds(t *testing.T, h *history, from, to Position) {
+// wantHistory wants a history to have the messages between two positions, and none before.
+func wantHistory(t *testing.T, h *history, from, to Position) {
 	t.Helper()
 	if trimmed, last := h.bounds(); trimmed != from-1 || last != to {
 		t.Fatalf("the history has %d to %d, want %d to %d", trimmed+1, last, from, to)
@@ -79,19 +79,19 @@ func TestHistory(t *testing.T) {
 		t.Error("a gap was taken")
 	}
 	h = reopened(t, h)
-	holds(t, h, 1, 25)
+	wantHistory(t, h, 1, 25)
 	if err := h.restart(40); err != nil { // the messages up to there are in a snapshot
 		t.Fatal(err)
 	}
-	holds(t, h, 41, 40)
+	wantHistory(t, h, 41, 40)
 	h = reopened(t, h)
-	holds(t, h, 41, 40)
+	wantHistory(t, h, 41, 40)
 	for i := range Position(100) {
 		appends(41+i, 41+i)
 	}
-	holds(t, h, 41, 140)
+	wantHistory(t, h, 41, 140)
 	h = reopened(t, h)
-	holds(t, h, 41, 140)
+	wantHistory(t, h, 41, 140)
 	if err := h.trim(120); err != nil {
 		t.Fatal(err)
 	}
@@ -99,16 +99,16 @@ func TestHistory(t *testing.T) {
 	if trimmed < 100 || trimmed > 120 {
 		t.Errorf("trimmed up to %d, want a little before 120", trimmed)
 	}
-	holds(t, h, trimmed+1, 140)
+	wantHistory(t, h, trimmed+1, 140)
 	h = reopened(t, h) // without the record of where it began
-	holds(t, h, trimmed+1, 140)
+	wantHistory(t, h, trimmed+1, 140)
 	appends(141, 145)
 	if err := h.trim(200); err != nil {
 		t.Fatal(err)
 	}
 	appends(201, 203)
 	h = reopened(t, h)
-	holds(t, h, 201, 203)
+	wantHistory(t, h, 201, 203)
 }
 
 // All that there is may be trimmed, again and again: each time takes a record more than
@@ -122,9 +122,9 @@ func TestHistoryIsTrimmedToItsEnd(t *testing.T) {
 		if err := h.append(numbered(p, p+1), true); err != nil {
 			t.Fatal(err)
 		}
-		holds(t, h, p, p+1)
+		wantHistory(t, h, p, p+1)
 		h = reopened(t, h)
-		holds(t, h, p, p+1)
+		wantHistory(t, h, p, p+1)
 		if err := h.trim(p + 1); err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +170,7 @@ func TestLongHistoryIsOpened(t *testing.T) {
 	if most := 2 * len(names); reads > most {
 		t.Errorf("%d segments took %d reads, want %d at most", len(names), reads, most)
 	}
-	holds(t, h, 1, last)
+	wantHistory(t, h, 1, last)
 	if err := h.close(); err != nil {
 		t.Fatal(err)
 	}
@@ -185,11 +185,11 @@ func TestLongHistoryIsOpened(t *testing.T) {
 	clear(empty[48:]) // behind the header
 	disk.WriteFile(path, empty)
 	h = opens()
-	holds(t, h, 1, Position(first-1))
+	wantHistory(t, h, 1, Position(first-1))
 	if err := h.append(numbered(Position(first), last), true); err != nil {
 		t.Fatal(err)
 	}
-	holds(t, h, 1, last)
+	wantHistory(t, h, 1, last)
 
 	// Records before a beginning need not have been released.
 	stuck = true
@@ -214,7 +214,7 @@ func TestLongHistoryIsOpened(t *testing.T) {
 	}
 	stuck = false
 	h = opens()
-	holds(t, h, 2001, 2000)
+	wantHistory(t, h, 2001, 2000)
 	for p := Position(2001); p <= 2100; p += 10 {
 		if err := h.append(numbered(p, p+9), true); err != nil {
 			t.Fatal(err)
@@ -223,7 +223,7 @@ func TestLongHistoryIsOpened(t *testing.T) {
 	if err := h.close(); err != nil {
 		t.Fatal(err)
 	}
-	holds(t, opens(), 2001, 2100)
+	wantHistory(t, opens(), 2001, 2100)
 }
 
 // A cursor goes on where it is and opens each file once. It leaves none open, though it is sent elsewhere.
@@ -432,7 +432,7 @@ func TestStreamsThatCannotBe(t *testing.T) {
 		{"a message of another life", inLife(lifeOf(3), 1, 0, 0), good},
 		{"a message of no life", inLife(0, 1, 0, 0), good},
 	} {
-		if err := n.receives(2, tt.header, bytes.NewReader(tt.body)); err == nil {
+		if err := n.receiveTransfer(2, tt.header, bytes.NewReader(tt.body)); err == nil {
 			t.Errorf("%s was taken", tt.what)
 		}
 		at, err := n.newest()
@@ -440,13 +440,13 @@ func TestStreamsThatCannotBe(t *testing.T) {
 			t.Fatalf("%s: a snapshot of %d, a history from %d to %d, %v", tt.what, at, trimmed, last, err)
 		}
 	}
-	if err := n.receives(2, header(1, 9, uint64(size)+3), bytes.NewReader(append(snapshot, 1, 2, 3))); err == nil {
+	if err := n.receiveTransfer(2, header(1, 9, uint64(size)+3), bytes.NewReader(append(snapshot, 1, 2, 3))); err == nil {
 		t.Error("a snapshot with something behind it was taken")
 	}
 	if _, last := n.history.bounds(); last != 0 {
 		t.Errorf("the history ends at %d", last)
 	}
-	if err := n.receives(2, header(1, 9, uint64(size)), bytes.NewReader(snapshot)); err != nil {
+	if err := n.receiveTransfer(2, header(1, 9, uint64(size)), bytes.NewReader(snapshot)); err != nil {
 		t.Error(err)
 	}
 	if _, last := n.history.bounds(); last != 9 {
@@ -457,27 +457,27 @@ func TestStreamsThatCannotBe(t *testing.T) {
 	body, pipe := io.Pipe()
 	first := make(chan error, 1)
 	go func() {
-		err := n.receives(2, header(10, 0, 0), body)
+		err := n.receiveTransfer(2, header(10, 0, 0), body)
 		body.Close()
 		first <- err
 	}()
 	if _, err := pipe.Write(sent(10, 11)); err != nil { // it is being taken in
 		t.Fatal(err)
 	}
-	if err := n.receives(2, header(10, 0, 0), bytes.NewReader(sent(10, 15))); err == nil {
+	if err := n.receiveTransfer(2, header(10, 0, 0), bytes.NewReader(sent(10, 15))); err == nil {
 		t.Error("two streams were taken in at a time")
 	}
 	pipe.Close()
 	if err := <-first; err != nil {
 		t.Error(err)
 	}
-	if err := n.receives(2, header(12, 0, 0), bytes.NewReader(sent(12, 15))); err != nil {
+	if err := n.receiveTransfer(2, header(12, 0, 0), bytes.NewReader(sent(12, 15))); err != nil {
 		t.Errorf("behind another stream: %v", err)
 	}
 
 	// A state that comes late does not take away the messages behind it.
 	older := state(12)
-	if err := n.receives(2, header(10, 12, uint64(len(older))), bytes.NewReader(older)); err != nil {
+	if err := n.receiveTransfer(2, header(10, 12, uint64(len(older))), bytes.NewReader(older)); err != nil {
 		t.Error(err)
 	}
 	if trimmed, last := n.history.bounds(); trimmed != 9 || last != 15 {
@@ -487,16 +487,16 @@ func TestStreamsThatCannotBe(t *testing.T) {
 	n.mu.Lock()
 	n.lacks = abcast.Lacks{}
 	n.mu.Unlock()
-	if err := n.receives(2, header(16, 0, 0), bytes.NewReader(sent(16, 16))); err == nil {
+	if err := n.receiveTransfer(2, header(16, 0, 0), bytes.NewReader(sent(16, 16))); err == nil {
 		t.Error("messages were taken that this member does not lack")
 	}
 	n.mu.Lock()
 	n.lacks = abcast.Lacks{From: 2, Position: 20}
 	n.mu.Unlock()
-	if err := n.receives(3, inLife(0, 16, 0, 0), bytes.NewReader(sent(16, 16))); err == nil {
+	if err := n.receiveTransfer(3, inLife(0, 16, 0, 0), bytes.NewReader(sent(16, 16))); err == nil {
 		t.Error("messages were taken of a member that is not known")
 	}
-	if _, err := pull(bufio.NewReader(bytes.NewReader(message(2*MessageBytesMax + 1)))); err == nil || !strings.Contains(err.Error(), "a message of 2") {
+	if _, err := readMessage(bufio.NewReader(bytes.NewReader(message(2*MessageBytesMax + 1)))); err == nil || !strings.Contains(err.Error(), "a message of 2") {
 		t.Errorf("a message of %d bytes: got %v, want that it is too long", 2*MessageBytesMax+1, err)
 	}
 }
@@ -538,8 +538,8 @@ func TestHistoryIsOnDiskFirst(t *testing.T) {
 		what string
 		does func() error
 	}{
-		{"what another member sends", func() error { return n.receives(2, header, bytes.NewReader(sent(1, 5))) }},
-		{"what memory is to forget", func() error { return n.stores(numbered(6, 9)) }},
+		{"what another member sends", func() error { return n.receiveTransfer(2, header, bytes.NewReader(sent(1, 5))) }},
+		{"what memory is to forget", func() error { return n.storeInHistory(numbered(6, 9)) }},
 		{"that the history begins anew", func() error { return n.history.restart(20) }},
 	} {
 		synced.Store(false)

@@ -56,9 +56,9 @@ func (r *refused) counts() map[machine.NodeID]uint64 {
 	return counts
 }
 
-// drops tells the log of messages that were not taken in. It is no matter of the network:
+// logDropped tells the log of messages that were not taken in. It is no matter of the network:
 // the other one runs another version, or has another Config.
-func (n *Node) drops(from machine.NodeID, count uint64, err error) {
+func (n *Node) logDropped(from machine.NodeID, count uint64, err error) {
 	if total, say := n.refused.add(from, count, clock.Now()); say {
 		n.cfg.Logger.Warn("broadcast: a message was dropped; do all members run the same version with the same Config?",
 			"from", from, "error", err, "dropped", total)

@@ -67,7 +67,7 @@ func TestImpossibleMessages(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer n.Close()
-			n.knows(2, 3)
+			n.acquaint(2, 3)
 			for range 3 {
 				n.deliver(2, [][]byte{sealedAs(lifeOf(2), tc.msg)})
 			}
@@ -103,7 +103,7 @@ func TestTheLogCountsWhatWasRefused(t *testing.T) {
 	var log written
 	n := &Node{cfg: Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}}
 	n.refused.add(2, 6, clock.Now().Add(-2*refusedPause))
-	n.drops(2, 1, errors.New("odd"))
+	n.logDropped(2, 1, errors.New("odd"))
 	if said := log.String(); !strings.Contains(said, "dropped=7") {
 		t.Errorf("after six and one more the log says %q, want that seven were dropped", said)
 	}
@@ -147,7 +147,7 @@ func TestRefusals(t *testing.T) {
 		n.mu.Lock()
 		n.waiting[key{client, 1}] = []*waiter{w}
 		n.mu.Unlock()
-		n.outcomes([]abcast.Outcome{abcast.Refused{Client: client, Seq: 1, Err: tt.by}})
+		n.handle([]abcast.Outcome{abcast.Refused{Client: client, Seq: 1, Err: tt.by}})
 		if got := <-w.outcome; !errors.Is(got.err, tt.want) {
 			t.Errorf("what the order refuses because of %q: got %v, want %v", tt.by, got.err, tt.want)
 		}
@@ -185,9 +185,9 @@ func TestRemovedByTheWordOfMost(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, by := range tt.say {
-			n.saidToBeRemoved(by)
+			n.noteRemovalClaim(by)
 			if i == 0 {
-				n.letIn(tt.let)
+				n.noteAccepted(tt.let)
 			}
 		}
 		if ended := errors.Is(n.reason(), ErrRemoved); ended != tt.want {

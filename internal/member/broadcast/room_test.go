@@ -18,7 +18,7 @@ func TestMessagesWaitForRoom(t *testing.T) {
 	taken := make(chan struct{})
 	go func() {
 		defer close(taken)
-		n.deliver(2, [][]byte{says(2, abcast.Status{})})
+		n.deliver(2, [][]byte{madeUp(2, abcast.Status{})})
 	}()
 	select {
 	case <-taken:
@@ -41,7 +41,7 @@ func TestTheKeeperIsToldOfTooMuch(t *testing.T) {
 	}
 	n := quiet(t, few)
 	for p := range uint64(6) {
-		n.outcomes([]abcast.Outcome{abcast.Delivered{Message: abcast.Message{Client: machine.ID{1}, Seq: p + 1, Payload: m.Payload}, Position: p + 1}})
+		n.handle([]abcast.Outcome{abcast.Delivered{Message: abcast.Message{Client: machine.ID{1}, Seq: p + 1, Payload: m.Payload}, Position: p + 1}})
 	}
 	until(t, "what is too much when it is delivered goes to disk", moved(n, 0))
 
@@ -52,10 +52,10 @@ func TestTheKeeperIsToldOfTooMuch(t *testing.T) {
 	}
 	first := n.log[:1]
 	n.mu.Unlock()
-	if err := n.takes(first); err != nil {
+	if err := n.appendToHistory(first); err != nil {
 		t.Fatal(err)
 	}
-	n.forgets(1)
+	n.forget(1)
 	until(t, "what is still too much when some was forgotten goes to disk", moved(n, 1))
 }
 

@@ -106,15 +106,15 @@ func (n *Node) Trim(position Position) error {
 		n.mu.Lock()
 		messages := n.log[:min(position-min(n.ram, position), Position(len(n.log)))]
 		n.mu.Unlock()
-		err = n.stores(messages)
+		err = n.storeInHistory(messages)
 	}
 	if err == nil {
 		err = n.history.trim(upto)
 	}
 	if err != nil {
-		n.breaks(err)
+		n.failDisk(err)
 		return err
 	}
-	n.forgets(position)
+	n.forget(position)
 	return nil
 }

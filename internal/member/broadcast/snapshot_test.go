@@ -21,7 +21,7 @@ var errBroken = errors.New("the disk is broken")
 func aloneOn(t *testing.T, messages Position) (*Node, *faults) {
 	t.Helper()
 	fs, faults := waltest.NewDisk().FS(), &faults{}
-	fs.Fault = faults.meets
+	fs.Fault = faults.fail
 	n, err := Start(aloneConfig(fs))
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ type faults struct {
 	now atomic.Pointer[func(op, path string) error]
 }
 
-func (f *faults) meets(op, path string) error {
+func (f *faults) fail(op, path string) error {
 	if now := f.now.Load(); now != nil {
 		return (*now)(op, path)
 	}
@@ -58,8 +58,8 @@ func (f *faults) meets(op, path string) error {
 func (f *faults) set(now func(op, path string) error) { f.now.Store(&now) }
 func (f *faults) end()                                { f.now.Store(nil) }
 
-// saves keeps a state that says its position.
-func (n *Node) saves(at Position) error {
+// saveState keeps a state that says its position.
+func (n *Node) saveState(at Position) error {
 	return n.Snapshot(at, func(w io.Writer) error { _, err := fmt.Fprint(w, at); return err })
 }
 
@@ -67,7 +67,7 @@ func (n *Node) saves(at Position) error {
 // installs the newer one, and another member gets that one, too.
 func TestASnapshotThatIsReplacedMeanwhile(t *testing.T) {
 	n, disk := aloneOn(t, 9)
-	if err := n.saves(1); err != nil {
+	if err := n.saveState(1); err != nil {
 		t.Fatal(err)
 	}
 	next := Position(2)
@@ -76,7 +76,7 @@ func TestASnapshotThatIsReplacedMeanwhile(t *testing.T) {
 		disk.set(func(op, path string) error {
 			if once && op == "open" && filepath.Dir(path) == "/data/snap" {
 				once = false
-				return n.saves(next)
+				return n.saveState(next)
 			}
 			return nil
 		})
@@ -144,9 +144,9 @@ func TestSnapshotsOnABrokenDisk(t *testing.T) {
 				}
 				return err
 			}
-		}(), func(n *Node) error { return n.saves(3) }, false},
-		{"Snapshot cannot write", fails("write", "/data/snap"), func(n *Node) error { return n.saves(7) }, false},
-		{"Snapshot cannot remove the one before", fails("remove", "/data/snap"), func(n *Node) error { return n.saves(7) }, false},
+		}(), func(n *Node) error { return n.saveState(3) }, false},
+		{"Snapshot cannot write", fails("write", "/data/snap"), func(n *Node) error { return n.saveState(7) }, false},
+		{"Snapshot cannot remove the one before", fails("remove", "/data/snap"), func(n *Node) error { return n.saveState(7) }, false},
 		{"Install cannot look", fails("readdir", "/data/snap"), func(n *Node) error { _, _, err := n.Install(); return err }, false},
 		{"Install cannot open", fails("open", "/data/snap"), func(n *Node) error { _, _, err := n.Install(); return err }, false},
 		{"a transfer cannot look", fails("readdir", "/data/snap"), func(n *Node) error { _, _, _, err := n.openSnapshotFile(); return err }, false},
@@ -164,7 +164,7 @@ func TestSnapshotsOnABrokenDisk(t *testing.T) {
 		}, true},
 		{"Trim cannot remove what is trimmed", fails("remove", "/data/history"), func(n *Node) error {
 			for p := range Position(6) { // each has a file of its own
-				if err := n.takes([]Message{{Position: p + 1, Payload: make([]byte, 3<<10)}}); err != nil {
+				if err := n.appendToHistory([]Message{{Position: p + 1, Payload: make([]byte, 3<<10)}}); err != nil {
 					return err
 				}
 			}
@@ -172,7 +172,7 @@ func TestSnapshotsOnABrokenDisk(t *testing.T) {
 		}, true},
 	} {
 		n, disk := aloneOn(t, 9)
-		if err := n.saves(5); err != nil {
+		if err := n.saveState(5); err != nil {
 			t.Fatal(err)
 		}
 		disk.set(tt.fault)

@@ -69,7 +69,7 @@ func TestListenerIsMissing(t *testing.T) {
 // Close waits for a snapshot that is being written, which ends at once.
 func TestCloseWaitsForASnapshot(t *testing.T) {
 	g := newGroup(t, 1)
-	g.broadcasts(1, "x")
+	g.broadcast(1, "x")
 	node := g.nodes[1]
 	delete(g.nodes, 1)
 	begun, saved, closed := make(chan struct{}), make(chan error, 1), make(chan struct{})

@@ -40,7 +40,7 @@ func TestStats(t *testing.T) {
 	}
 	const n, size = 20, 1000
 	for range n {
-		g.broadcasts(3, string(make([]byte, size)))
+		g.broadcast(3, string(make([]byte, size)))
 	}
 	node := g.nodes[3]
 	s := node.Stats()

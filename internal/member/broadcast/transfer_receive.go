@@ -18,8 +18,8 @@ import (
 // each behind its length (a uvarint).
 type want struct{ From Position }
 
-// receives takes in the stream of another member. Messages that came before an error are kept.
-func (n *Node) receives(from machine.NodeID, header []byte, body io.Reader) error {
+// receiveTransfer takes in the stream of another member. Messages that came before an error are kept.
+func (n *Node) receiveTransfer(from machine.NodeID, header []byte, body io.Reader) error {
 	h := wire.Reader{Rest: header}
 	life, first, at, size := h.Uint64(), Position(h.Uvarint()), Position(h.Uvarint()), int64(h.Uvarint())
 	if !h.Done() || size < 0 || size > 0 && at < first {
@@ -34,7 +34,7 @@ func (n *Node) receives(from machine.NodeID, header []byte, body io.Reader) erro
 	if !wanted {
 		return fmt.Errorf("this member does not need messages from %d on", first)
 	}
-	defer n.stirs()
+	defer n.wakeKeeper()
 	defer func() {
 		n.mu.Lock()
 		n.taking = false
@@ -42,17 +42,17 @@ func (n *Node) receives(from machine.NodeID, header []byte, body io.Reader) erro
 	}()
 	n.cfg.Logger.Info("broadcast: a state transfer from another member begins", "member", from, "from", first, "snapshot", at)
 	if size > 0 {
-		if err := n.imports(at, body, size); err != nil {
+		if err := n.importSnapshot(at, body, size); err != nil {
 			return err
 		}
 		n.noteSource(from)
 		first = at + 1
 	}
-	return n.pulls(from, bufio.NewReaderSize(body, 256<<10), first)
+	return n.pullMessages(from, bufio.NewReaderSize(body, 256<<10), first)
 }
 
-// imports takes in a snapshot's file, which replaces the messages up to its position.
-func (n *Node) imports(at Position, body io.Reader, size int64) error {
+// importSnapshot takes in a snapshot's file, which replaces the messages up to its position.
+func (n *Node) importSnapshot(at Position, body io.Reader, size int64) error {
 	snapshots, file := n.journal.log.Snapshots(), &io.LimitedReader{R: body, N: size}
 	if _, err := snapshots.Import(uint64(at), file); err != nil {
 		return err
@@ -64,19 +64,19 @@ func (n *Node) imports(at Position, body io.Reader, size int64) error {
 	defer n.keeping.Unlock()
 	if _, last := n.history.bounds(); last < at {
 		if err := n.history.restart(at); err != nil {
-			n.breaks(err)
+			n.failDisk(err)
 			return err
 		}
 	}
 	return snapshots.Prune(1)
 }
 
-// pulls takes in the messages of a stream, from a position on, and makes them durable.
-func (n *Node) pulls(from machine.NodeID, in *bufio.Reader, next Position) error {
+// pullMessages takes in the messages of a stream, from a position on, and makes them durable.
+func (n *Node) pullMessages(from machine.NodeID, in *bufio.Reader, next Position) error {
 	var messages []Message
 	size := 0
 	for {
-		m, err := pull(in)
+		m, err := readMessage(in)
 		if err == nil {
 			m.Position = next
 			next++
@@ -84,8 +84,8 @@ func (n *Node) pulls(from machine.NodeID, in *bufio.Reader, next Position) error
 			size += m.size()
 		}
 		if len(messages) > 0 && (err != nil || size > syncBytes) {
-			if err := n.takes(messages); err != nil {
-				n.breaks(err)
+			if err := n.appendToHistory(messages); err != nil {
+				n.failDisk(err)
 				return err
 			}
 			n.noteSource(from)
@@ -100,8 +100,8 @@ func (n *Node) pulls(from machine.NodeID, in *bufio.Reader, next Position) error
 	}
 }
 
-// takes adds messages to the history.
-func (n *Node) takes(messages []Message) error {
+// appendToHistory adds messages to the history.
+func (n *Node) appendToHistory(messages []Message) error {
 	n.keeping.Lock()
 	defer n.keeping.Unlock()
 	return n.history.append(messages, true)
@@ -112,11 +112,11 @@ func (n *Node) noteSource(from machine.NodeID) {
 	n.mu.Lock()
 	n.source, n.tries = from, 0
 	n.mu.Unlock()
-	n.stirs()
+	n.wakeKeeper()
 }
 
-// pull reads a message of a stream. At the end of the stream the error is io.EOF.
-func pull(in *bufio.Reader) (m Message, err error) {
+// readMessage reads a message of a stream. At the end of the stream the error is io.EOF.
+func readMessage(in *bufio.Reader) (m Message, err error) {
 	size, err := binary.ReadUvarint(in)
 	if err != nil {
 		return m, err

@@ -16,8 +16,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// lacksUpTo has a member lack the messages up to a position, which member 2 has.
-func (n *Node) lacksUpTo(to Position) {
+// setLacks has a member lack the messages up to a position, which member 2 has.
+func (n *Node) setLacks(to Position) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.known[2], n.lacks = lifeOf(2), abcast.Lacks{From: 2, Position: uint64(to)}
@@ -75,11 +75,11 @@ func TestWhatIsSentIsTakenIn(t *testing.T) {
 	} {
 		n, _ := aloneOn(t, 0)
 		if tt.has > 0 {
-			if err := n.takes(numbered(1, tt.has)); err != nil {
+			if err := n.appendToHistory(numbered(1, tt.has)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		n.lacksUpTo(99)
+		n.setLacks(99)
 		n.mu.Lock()
 		n.tries = 4
 		n.mu.Unlock()
@@ -94,7 +94,7 @@ func TestWhatIsSentIsTakenIn(t *testing.T) {
 			body = append(body, sent(tt.from, tt.to)...)
 		}
 		last = max(last, tt.to, tt.snapshot)
-		if err := n.receives(2, stream(from, tt.snapshot, size), bytes.NewReader(body)); err != nil {
+		if err := n.receiveTransfer(2, stream(from, tt.snapshot, size), bytes.NewReader(body)); err != nil {
 			t.Errorf("%s: got %v", tt.what, err)
 		}
 		at, err := n.newest()
@@ -102,7 +102,7 @@ func TestWhatIsSentIsTakenIn(t *testing.T) {
 		if at != tt.newest || trimmed != tt.trimmed || has != last || err != nil {
 			t.Errorf("%s: there is a snapshot of %d and a history from %d to %d, %v; want %d, %d and %d", tt.what, at, trimmed+1, has, err, tt.newest, tt.trimmed+1, last)
 		}
-		holds(t, n.history, tt.trimmed+1, last)
+		wantHistory(t, n.history, tt.trimmed+1, last)
 		n.mu.Lock()
 		if n.taking || n.source != 2 || n.tries >= 4 { // the keeper may have asked again by now
 			t.Errorf("%s: something is being taken in %v, the member that gave last is %d, and others were asked %d times since; want false, 2 and fewer than 4", tt.what, n.taking, n.source, n.tries)
@@ -115,12 +115,12 @@ func TestWhatIsSentIsTakenIn(t *testing.T) {
 // A member keeps one snapshot: the one before goes when another member has sent a newer one.
 func TestASentSnapshotReplacesTheOneBefore(t *testing.T) {
 	n, _ := aloneOn(t, 3)
-	if err := n.saves(2); err != nil {
+	if err := n.saveState(2); err != nil {
 		t.Fatal(err)
 	}
-	n.lacksUpTo(99)
+	n.setLacks(99)
 	b := snapshotOf(t, 9)
-	if err := n.receives(2, stream(1, 9, len(b)), bytes.NewReader(b)); err != nil {
+	if err := n.receiveTransfer(2, stream(1, 9, len(b)), bytes.NewReader(b)); err != nil {
 		t.Fatal(err)
 	}
 	if list, err := n.journal.log.Snapshots().List(); err != nil || len(list) != 1 || list[0] != 9 {
@@ -132,7 +132,7 @@ func TestASentSnapshotReplacesTheOneBefore(t *testing.T) {
 // is there in the end.
 func TestMuchIsTakenInByPortions(t *testing.T) {
 	n, _ := aloneOn(t, 0)
-	n.lacksUpTo(99)
+	n.setLacks(99)
 	const messages, size = 12, MessageBytesMax // three portions
 	payload := func(i int) []byte { return bytes.Repeat([]byte{byte(i)}, size) }
 	r, w := io.Pipe()
@@ -149,7 +149,7 @@ func TestMuchIsTakenInByPortions(t *testing.T) {
 		}
 		w.Close()
 	}()
-	if err := n.receives(2, stream(1, 0, 0), r); err != nil {
+	if err := n.receiveTransfer(2, stream(1, 0, 0), r); err != nil {
 		t.Fatal(err)
 	}
 	var c cursor
@@ -176,14 +176,14 @@ func TestWhatIsSentMeetsABrokenDisk(t *testing.T) {
 		"a snapshot that cannot be kept": {stream(1, 9, len(snapshot)), snapshot, "/data/snap", false},
 	} {
 		n, disk := aloneOn(t, 0)
-		n.lacksUpTo(99)
+		n.setLacks(99)
 		disk.set(func(op, path string) error {
 			if op == "sync" && strings.HasPrefix(path, tt.in) {
 				return errBroken
 			}
 			return nil
 		})
-		if err := n.receives(2, tt.header, bytes.NewReader(tt.body)); !errors.Is(err, errBroken) {
+		if err := n.receiveTransfer(2, tt.header, bytes.NewReader(tt.body)); !errors.Is(err, errBroken) {
 			t.Errorf("%s: got %v, want %v", what, err, errBroken)
 		}
 		disk.end()
@@ -215,15 +215,15 @@ func TestWhatCameBeforeABreakIsKept(t *testing.T) {
 		{"nothing", iotest.ErrReader(errBroken), 0, errBroken.Error()},
 	} {
 		n, _ := aloneOn(t, 0)
-		n.lacksUpTo(99)
-		err := n.receives(2, stream(1, 0, 0), tt.body)
+		n.setLacks(99)
+		err := n.receiveTransfer(2, stream(1, 0, 0), tt.body)
 		if err == nil || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: got %v, want %q", tt.what, err, tt.says)
 		}
 		if _, has := n.history.bounds(); has != tt.has {
 			t.Errorf("%s behind 5 messages: the history ends at %d, want %d", tt.what, has, tt.has)
 		}
-		holds(t, n.history, 1, tt.has)
+		wantHistory(t, n.history, 1, tt.has)
 		n.mu.Lock()
 		if gave := n.source == 2; gave != (tt.has > 0) || n.taking {
 			t.Errorf("%s: member 2 has brought something %v, want %v; something is being taken in %v", tt.what, gave, tt.has > 0, n.taking)
@@ -239,7 +239,7 @@ func TestWhatCameBeforeABreakIsKept(t *testing.T) {
 func TestTheLargestMessageIsPulled(t *testing.T) {
 	m := Message{Client: machine.ID{1}, Seq: 1, Payload: make([]byte, MessageBytesMax)}
 	b := encodeMessage(m)
-	got, err := pull(bufio.NewReader(bytes.NewReader(append(binary.AppendUvarint(nil, uint64(len(b))), b...))))
+	got, err := readMessage(bufio.NewReader(bytes.NewReader(append(binary.AppendUvarint(nil, uint64(len(b))), b...))))
 	if err != nil || len(got.Payload) != len(m.Payload) || got.Client != m.Client || got.Seq != m.Seq {
 		t.Errorf("a message with a payload of %d bytes: got number %d with %d bytes, %v", len(m.Payload), got.Seq, len(got.Payload), err)
 	}

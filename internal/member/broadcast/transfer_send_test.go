@@ -62,9 +62,9 @@ type arrival struct {
 // refusedFrom is where a transfer begins that takesTransfers reads to its end and does not keep.
 const refusedFrom = 3
 
-// takesTransfers is a member 2 that takes a transfer from member 1 when the test lets it, and
+// newReceiver is a member 2 that takes a transfer from member 1 when the test lets it, and
 // reports it.
-func takesTransfers(t *testing.T, change ...func(*Config)) (n *Node, begun chan struct{}, goOn chan struct{}, got chan arrival) {
+func newReceiver(t *testing.T, change ...func(*Config)) (n *Node, begun chan struct{}, goOn chan struct{}, got chan arrival) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -100,10 +100,10 @@ func takesTransfers(t *testing.T, change ...func(*Config)) (n *Node, begun chan 
 	return n, begun, goOn, got
 }
 
-// delivers has a node deliver messages that a test makes up, which its history keeps.
-func (n *Node) delivers(t *testing.T, from, to Position) {
+// deliverMadeUp has a node deliver messages that a test makes up, which its history keeps.
+func (n *Node) deliverMadeUp(t *testing.T, from, to Position) {
 	t.Helper()
-	if err := n.takes(numbered(from, to)); err != nil {
+	if err := n.appendToHistory(numbered(from, to)); err != nil {
 		t.Fatal(err)
 	}
 	n.mu.Lock()
@@ -115,7 +115,7 @@ func (n *Node) delivers(t *testing.T, from, to Position) {
 // snapshot that it takes in, and, once it has all, behind the last one, for a while. If it asks
 // for more meanwhile, that follows, and nothing is given twice.
 func TestTransfers(t *testing.T) {
-	n, begun, goOn, got := takesTransfers(t)
+	n, begun, goOn, got := newReceiver(t)
 	wants := func(from Position) (held Position) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
@@ -141,7 +141,7 @@ func TestTransfers(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.keeping.Unlock()
-	n.delivers(t, 11, 20)
+	n.deliverMadeUp(t, 11, 20)
 	if err := n.Snapshot(10, func(io.Writer) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestTransfers(t *testing.T) {
 	holds("while it takes in a snapshot of 10", 11)
 	until(t, "all is written", is(func(g transfer) bool { return !g.writing }))
 	holds("while it is to say that it has it", 11)
-	n.delivers(t, 21, 25)
+	n.deliverMadeUp(t, 21, 25)
 	wants(21)
 	goOn <- struct{}{}
 	if p := <-got; p.from != 5 || p.at != 10 || p.size == 0 || p.body <= int(p.size) {
@@ -180,7 +180,7 @@ func TestTransfers(t *testing.T) {
 		t.Errorf("%d transfers more have messages that were sent already", k)
 	}
 
-	n.delivers(t, 26, 30)
+	n.deliverMadeUp(t, 26, 30)
 	wants(26) // later, while the messages that it needs next are still held
 	select {
 	case <-begun:
@@ -258,7 +258,7 @@ func TestWriteTransfer(t *testing.T) {
 		{"a history that is trimmed", nil, io.Discard, 2, 1, ErrTrimmed},
 	} {
 		if tt.err == ErrTrimmed {
-			if err := errors.Join(n.saves(4), n.Trim(4)); err != nil {
+			if err := errors.Join(n.saveState(4), n.Trim(4)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -344,8 +344,8 @@ func TestTrimKeepsWhatIsHeld(t *testing.T) {
 // A receiver that was sent everything and does not answer, as when its host has lost its power,
 // is not waited for for good: it asks again when it is back.
 func TestTransfersThatNobodyAnswers(t *testing.T) {
-	n, begun, goOn, _ := takesTransfers(t, func(cfg *Config) { cfg.Timeout = 10 * time.Millisecond })
-	n.delivers(t, 1, 5)
+	n, begun, goOn, _ := newReceiver(t, func(cfg *Config) { cfg.Timeout = 10 * time.Millisecond })
+	n.deliverMadeUp(t, 1, 5)
 	n.mu.Lock()
 	n.answerWant(2, want{1})
 	n.mu.Unlock()
@@ -361,13 +361,13 @@ func TestTransfersThatNobodyAnswers(t *testing.T) {
 // A transfer that is still being written is waited for, however long the member that takes it needs: the
 // patience is with an answer alone.
 func TestATransferIsWrittenForAsLongAsItTakes(t *testing.T) {
-	n, begun, goOn, got := takesTransfers(t, func(cfg *Config) { cfg.Timeout = 20 * time.Millisecond })
+	n, begun, goOn, got := newReceiver(t, func(cfg *Config) { cfg.Timeout = 20 * time.Millisecond })
 	const messages = 24 // more than sockets hold
 	var list []Message
 	for p := Position(1); p <= messages; p++ {
 		list = append(list, Message{Position: p, Client: machine.ID{1}, Seq: uint64(p), Payload: make([]byte, MessageBytesMax)})
 	}
-	if err := n.takes(list); err != nil {
+	if err := n.appendToHistory(list); err != nil {
 		t.Fatal(err)
 	}
 	n.mu.Lock()
@@ -394,8 +394,8 @@ func TestATransferIsWrittenForAsLongAsItTakes(t *testing.T) {
 // A receiver gets an error when its transfer cannot be read to the end: otherwise it would take a part
 // for the whole.
 func TestATransferThatBreaksOff(t *testing.T) {
-	n, begun, goOn, got := takesTransfers(t)
-	n.delivers(t, 1, 5)
+	n, begun, goOn, got := newReceiver(t)
+	n.deliverMadeUp(t, 1, 5)
 	n.mu.Lock()
 	n.ram = 9 // as if the history had lost its end
 	n.answerWant(2, want{1})
@@ -415,8 +415,8 @@ func TestATransferThatBreaksOff(t *testing.T) {
 // A receiver may ask again for messages that it could not keep, before it has said so: then it gets
 // them once more.
 func TestATransferThatWasNotKept(t *testing.T) {
-	n, begun, goOn, got := takesTransfers(t)
-	n.delivers(t, 1, 9)
+	n, begun, goOn, got := newReceiver(t)
+	n.deliverMadeUp(t, 1, 9)
 	gives := func(from Position) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
@@ -449,8 +449,8 @@ func TestATransferHoldsWhatIsAskedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.keeping.Unlock()
-	n.delivers(t, 11, 20)
-	if err := n.saves(10); err != nil {
+	n.deliverMadeUp(t, 11, 20)
+	if err := n.saveState(10); err != nil {
 		t.Fatal(err)
 	}
 	for _, before := range []Position{1, 99} {

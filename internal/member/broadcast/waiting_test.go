@@ -38,7 +38,7 @@ func minorityOf(t *testing.T, others map[machine.NodeID]string, logger *slog.Log
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { n.Close() })
-	n.knows(slices.Sorted(maps.Keys(others))...)
+	n.acquaint(slices.Sorted(maps.Keys(others))...)
 	return n
 }
 

@@ -7,9 +7,9 @@ import (
 )
 
 // Waiting returns the reason for which nothing can be ordered at present, as far as this member
-// knows it: it takes no part yet, or has no connection with enough of the others for a majority.
-// Nil if it knows of no reason. A Broadcast that waits is not told: it may be ordered as soon as
-// the others are there.
+// knows it. Either the member takes no part yet, or it lacks connections with enough of the
+// others for a majority. Nil if it knows of no reason. A Broadcast that waits is not told: it
+// may be ordered as soon as the others are there.
 func (n *Node) Waiting() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -23,7 +23,7 @@ func TestWaiting(t *testing.T) {
 			}
 			g.until(when, node, is)
 		}
-		g.broadcasts(1, "x")
+		g.broadcast(1, "x")
 		says("all are there", "")
 		for up := tt.members; up > 1; up-- {
 			g.stop(g.last())

@@ -98,7 +98,7 @@ func TestRemovedMembersHaveNoSay(t *testing.T) {
 		n.group.Members = []abcast.Member{{ID: 1, Address: "127.0.0.1:1"}, {ID: 2, Address: "127.0.0.1:2"}}
 		n.group.Removed = []abcast.Member{{ID: 3, Address: "127.0.0.1:3"}}
 		n.mu.Unlock()
-		n.saidToBeRemoved(tt.by)
+		n.noteRemovalClaim(tt.by)
 		if ended := errors.Is(n.reason(), ErrRemoved); ended != tt.ends {
 			t.Errorf("member %d says that this one was removed, of 2, as 3 was removed: it ends %v, want %v", tt.by, ended, tt.ends)
 		}
@@ -109,14 +109,14 @@ func TestRemovedMembersHaveNoSay(t *testing.T) {
 func TestOneTakesItsWordBack(t *testing.T) {
 	n := minorityOf(t, map[machine.NodeID]string{2: "127.0.0.1:2", 3: "127.0.0.1:3", 4: "127.0.0.1:4", 5: "127.0.0.1:5"}, slog.New(slog.DiscardHandler))
 	for _, id := range []machine.NodeID{2, 3} {
-		n.saidToBeRemoved(id)
+		n.noteRemovalClaim(id)
 	}
-	n.letIn(2)
-	n.saidToBeRemoved(4)
+	n.noteAccepted(2)
+	n.noteRemovalClaim(4)
 	if err := n.reason(); err != nil {
 		t.Fatalf("2 of 4 others say that this one was removed: it ends with %v", err)
 	}
-	n.saidToBeRemoved(5)
+	n.noteRemovalClaim(5)
 	if err := n.reason(); !errors.Is(err, ErrRemoved) {
 		t.Errorf("3 of 4 others say that this one was removed, and it goes on: %v", err)
 	}
@@ -133,7 +133,7 @@ func TestNewMembers(t *testing.T) {
 	n.mu.Unlock()
 	waiters := n.awaited(k, 2)
 	for range 2 { // again, as when another change follows
-		n.outcomes([]abcast.Outcome{abcast.Began{Group: abcast.Group{First: 5, Members: []abcast.Member{one, two}}}})
+		n.handle([]abcast.Outcome{abcast.Began{Group: abcast.Group{First: 5, Members: []abcast.Member{one, two}}}})
 		select {
 		case <-n.joined:
 		default:
@@ -147,12 +147,12 @@ func TestNewMembers(t *testing.T) {
 		t.Errorf("the members are 1 and 2, and Members says %v", got)
 	}
 	without := abcast.Group{First: 9, Members: []abcast.Member{two}, Removed: []abcast.Member{one}}
-	n.outcomes([]abcast.Outcome{abcast.Began{Group: without}})
+	n.handle([]abcast.Outcome{abcast.Began{Group: without}})
 	n.answered(t, "the member is removed", waiters, 0, ErrRemoved)
 	if err := n.reason(); err != nil {
 		t.Errorf("a member that the others cannot do without yet has ended: %v", err)
 	}
-	n.outcomes([]abcast.Outcome{abcast.Established{Group: without}})
+	n.handle([]abcast.Outcome{abcast.Established{Group: without}})
 	if err := n.reason(); !errors.Is(err, ErrRemoved) {
 		t.Errorf("a member that the others can do without goes on: %v", err)
 	}

@@ -13,8 +13,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
-// A response goes out as it is, in whatever pieces of memory and however many frames: each says
-// its own size, all but the last that more follow, and none reaches the limit that could be cut.
+// A response goes out as it is, in whatever pieces of memory and however many frames. Each frame
+// says its own size, all but the last say that more follow, and none reaches the limit that
+// could be cut.
 func TestFramesOfAResponse(t *testing.T) {
 	s := serve(t, Config{}, watch.Config{})
 	for _, c := range []struct{ events, value, limit, frames int }{

@@ -277,8 +277,9 @@ func TestFreeLockBeforeItIsPublished(t *testing.T) {
 	}
 }
 
-// A key that was deleted and made anew has another turn than before: who waits for the new one is
-// not called because the line, which is behind, still takes the old one for the oldest.
+// A key that was deleted and made anew has another turn than before. A caller that waits for the
+// new key is not called because the line, which is behind, still takes the old one for the
+// oldest.
 func TestKeyMadeAnewInALineThatIsBehind(t *testing.T) {
 	l := &line{waiting: make(map[string][]*place)}
 	l.begin([]*mvccpb.KeyValue{{Key: []byte("l/1"), CreateRevision: 2}, {Key: []byte("l/2"), CreateRevision: 3}}, 3)
@@ -366,8 +367,8 @@ func TestWhoComesTooLateToALineIsTold(t *testing.T) {
 	}
 }
 
-// The turn of a contender comes with the revision of all that its line has seen, not of the first
-// event of many: the holder's reads at that revision must not find the one before it.
+// The turn of a contender comes with the latest revision that its line has seen, not with that of
+// the first event of many. The holder's reads at that revision must not find the one before it.
 func TestTheRevisionOfATurn(t *testing.T) {
 	l := &line{waiting: make(map[string][]*place)}
 	l.begin([]*mvccpb.KeyValue{{Key: []byte("l/1"), CreateRevision: 2}, {Key: []byte("l/2"), CreateRevision: 3}}, 3)

@@ -14,8 +14,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/member/watch"
 )
 
-// A client that has gone without a word is pinged when it was idle for two hours, as by etcd, or for
-// as long as was said, and its connection ends when it does not answer in time.
+// A client that has gone without a word is pinged when it was idle for the configured time, or for
+// two hours, as by etcd. Its connection ends when it does not answer in time.
 func TestClientsThatHaveGoneArePutOut(t *testing.T) {
 	for name, tt := range map[string]struct {
 		c    Config

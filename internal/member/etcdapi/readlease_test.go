@@ -340,8 +340,8 @@ func TestReadLeaseCellsAreToldIfAsked(t *testing.T) {
 	}
 }
 
-// A holder of part of the keys is one of a range if it says so itself, or its keys do; and who holds
-// part without any keys to tell holds none that are asked for.
+// A holder of part of the keys is one of a range if it says so itself, or if its keys do. A member
+// that holds a part, but names no keys, holds none of those that are asked for.
 func TestHoldersInPart(t *testing.T) {
 	covers := func(key string) func(KeyRange) bool {
 		return func(r KeyRange) bool { return string(r.Key) == key && string(r.End) == "c" }

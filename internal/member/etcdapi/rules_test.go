@@ -417,9 +417,9 @@ func (b keyed) Barrier(context.Context) error {
 	return nil
 }
 
-// In key order a linearizable read that begins anew reads what is fresh again, and not what is
-// published; and a revision that was not there is looked for in what is published behind a barrier,
-// and not before.
+// In key order a linearizable read that begins anew reads the fresh state again, and not the
+// published one. A revision that was not there is looked for in the published state behind a
+// barrier, and not before.
 func TestAReadThatBeginsAnewIsAsFreshAsTheFirst(t *testing.T) {
 	f := newFake(t, watch.Config{})
 	s := &served{fake: f, t: t}

@@ -80,7 +80,7 @@ func TestWhoWasRemovedKeepsItsConnectionForAWhile(t *testing.T) {
 }
 
 // A member that is moved while it is connected keeps its connection for an election timeout, by which
-// it hears of the move; otherwise a move that it was asked for itself may never be in force there. A
+// it hears of the move. Otherwise a move that it was asked for itself may never be in force there. A
 // member that is not connected is looked for at its new address at once.
 func TestAMovedMemberKeepsItsConnectionForAWhile(t *testing.T) {
 	for name, connected := range map[string]bool{"connected": true, "not connected": false} {

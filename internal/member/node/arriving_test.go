@@ -72,7 +72,7 @@ func TestASnapshotIsNotRefusedBeforeItsTurnIsOver(t *testing.T) {
 		n.admission.open.Store(true)
 		n.driver = driver.Start(driver.Config[replica.Input, replica.Outcome]{
 			Machine: &restoring{}, Now: hostNow, Send: n.send, Fail: func(err error) { t.Error(err) },
-			Outcome: func(list []replica.Outcome) { time.Sleep(time.Second); n.outcomes(list) },
+			Outcome: func(list []replica.Outcome) { time.Sleep(time.Second); n.handle(list) },
 		})
 		defer n.driver.Stop()
 		hold := make(chan struct{})

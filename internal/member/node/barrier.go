@@ -35,7 +35,7 @@ type barrier struct {
 func (n *Node) Barrier(ctx context.Context) error {
 	local, err := n.barrier(ctx)
 	if err == nil {
-		n.counts(local)
+		n.countRead(local)
 	}
 	return err
 }
@@ -54,7 +54,7 @@ func (n *Node) barrier(ctx context.Context) (local bool, err error) {
 	return false, n.barriers.join(n).wait(ctx, n)
 }
 
-func (n *Node) counts(local bool) { n.reads.count(local, n.leadership.Load().leader == n.id) }
+func (n *Node) countRead(local bool) { n.reads.count(local, n.leadership.Load().leader == n.id) }
 
 func (b *barrier) wait(ctx context.Context, n *Node) error {
 	select {

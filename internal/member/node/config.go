@@ -79,10 +79,10 @@ type Config struct {
 	Now  func() machine.Now
 	Look func() clock.Evidence
 
-	// Fail is called once, on a goroutine of its own, if the node cannot go on: a write to
-	// disk failed, the log holds an entry that this version does not know, the other
-	// members refuse this one, or its data directory has lost earlier promises. The process
-	// should end, or call Stop. Nil means panic.
+	// Fail is called once, on a goroutine of its own, if the node cannot go on. Then a
+	// write to disk failed, the log holds an entry that this version does not know, the
+	// other members refuse this one, or its data directory has lost earlier promises. The
+	// process should end, or call Stop. Nil means panic.
 	Fail func(error)
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger

@@ -148,7 +148,7 @@
 // For members that joined F4 gives nearly the same. Two majorities of the same voters have
 // a member in common, and so have two of voters that differ by one change; that member
 // remembers the first directory. Those who voted when the newcomer asked are not waited
-// for: they may be gone. One case remains: a member is emptied before the log has its name,
+// for: they may be gone. One case remains. A member is emptied before the log has its name,
 // and its next directory is confirmed after two or more changes of the membership, by
 // voters of which none had confirmed the first. Once the name is known, no empty directory
 // is told who its member is, and none is confirmed.

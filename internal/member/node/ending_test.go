@@ -49,7 +49,7 @@ func TestWhatStopWaitsFor(t *testing.T) {
 			hold := make(chan struct{})
 			n.driver.Gather(func() (replica.Input, bool) {
 				<-hold
-				n.outcomes([]replica.Outcome{replica.ReadLease{Until: 1 << 60}, &replica.KeyLease{Until: 1 << 60}})
+				n.handle([]replica.Outcome{replica.ReadLease{Until: 1 << 60}, &replica.KeyLease{Until: 1 << 60}})
 				return nil, false
 			})
 			synctest.Wait()

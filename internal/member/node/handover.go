@@ -25,9 +25,9 @@ func (n *Node) HandOver(ctx context.Context) error {
 }
 
 // MoveLeader passes leadership to one member, and waits until that leads. It fails with
-// etcd's ErrGRPCNotLeader if this member does not lead, or another than the one that was
-// asked for comes to lead meanwhile, and with ErrGRPCBadLeaderTransferee if the one that was
-// asked for does not vote. Writes wait meanwhile; the caller's context bounds that.
+// etcd's ErrGRPCNotLeader if this member does not lead, or if another member than the
+// requested one comes to lead meanwhile. It fails with ErrGRPCBadLeaderTransferee if the
+// requested member does not vote. Writes wait meanwhile; the caller's context bounds that.
 func (n *Node) MoveLeader(ctx context.Context, to uint64) error {
 	if n.leadership.Load().leader != n.id {
 		return rpctypes.ErrGRPCNotLeader

@@ -116,7 +116,7 @@ func TestWhatIsDroppedMayHaveBeenDone(t *testing.T) {
 		n := &Node{calls: calls{results: newWaits[result]()}}
 		n.leadership.Store(&leadership{leader: tt.leader})
 		answer := n.results.add(7, 100)
-		n.outcomes([]replica.Outcome{replica.Dropped{IDs: []uint64{7}, Ambiguous: tt.ambiguous}})
+		n.handle([]replica.Outcome{replica.Dropped{IDs: []uint64{7}, Ambiguous: tt.ambiguous}})
 		if got := <-answer; !errors.Is(got.err, tt.want) {
 			t.Errorf("dropped with leader %d, perhaps done: %v: got %v, want %v", tt.leader, tt.ambiguous, got.err, tt.want)
 		}

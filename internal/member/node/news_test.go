@@ -8,9 +8,9 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-// TestCommitIndexOutlivesTheProcess: that something was committed is never worth an
-// fsync, but soon it is written, so that a process that is killed and started
-// again shows no older state than before, even while it finds no majority.
+// TestCommitIndexOutlivesTheProcess: a commit index alone is never worth an fsync,
+// but it is written soon. So a process that is killed and started again shows no
+// older state than before, even while it finds no majority.
 func TestCommitIndexOutlivesTheProcess(t *testing.T) {
 	cfg := single(t, t.TempDir())
 	n, err := Start(cfg)

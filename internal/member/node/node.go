@@ -207,7 +207,7 @@ func (n *Node) run() {
 	n.hub = watch.NewHub(n.State().view, n.cfg.Watch)
 	n.driver = driver.Start(driver.Config[replica.Input, replica.Outcome]{
 		Machine: watched{n.replica, &n.clocks}, Now: n.clocks.read, Send: n.send, Persist: n.storage.persist,
-		Outcome: n.outcomes, Fail: n.fail,
+		Outcome: n.handle, Fail: n.fail,
 	})
 	n.done.Add(3)
 	go n.applier.run()

@@ -15,8 +15,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// outcomes takes what the replica reports, on the stepping goroutine.
-func (n *Node) outcomes(list []replica.Outcome) {
+// handle takes what the replica reports, on the stepping goroutine.
+func (n *Node) handle(list []replica.Outcome) {
 	for _, out := range list {
 		switch out := out.(type) {
 		case replica.Restore:

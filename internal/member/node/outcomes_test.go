@@ -42,7 +42,7 @@ func TestWhatCallersAreTold(t *testing.T) {
 		for _, id := range ids {
 			answers[id] = n.results.add(id, 1)
 		}
-		n.outcomes([]replica.Outcome{tt.out})
+		n.handle([]replica.Outcome{tt.out})
 		for _, id := range ids {
 			select {
 			case r := <-answers[id]:
@@ -59,7 +59,7 @@ func TestWhatCallersAreTold(t *testing.T) {
 	n, _, _ := linked(t)
 	n.asks, n.keyReads = newWaits[askResult](), newWaits[keysResult]()
 	asked, read, other := n.asks.add(5, 0), n.keyReads.add(5, 0), n.results.add(5, 0)
-	n.outcomes([]replica.Outcome{replica.AnswerLease{ID: 5, TTL: 9}, replica.KeysReady{ID: 5, Index: 8}})
+	n.handle([]replica.Outcome{replica.AnswerLease{ID: 5, TTL: 9}, replica.KeysReady{ID: 5, Index: 8}})
 	if len(asked) != 1 || len(read) != 1 {
 		t.Fatalf("a question about a lease and a read of keys are told %d and %d things, want one each", len(asked), len(read))
 	}
@@ -80,7 +80,7 @@ func TestLeasesLastFromTheTurnThatPublishedThem(t *testing.T) {
 	n, _, _ := linked(t)
 	n.reads.clock = func() machine.Mono { return 50 }
 	n.clocks.turn = 40
-	n.outcomes([]replica.Outcome{replica.ReadLease{Until: 90, Index: 3}, &replica.KeyLease{Until: 91}})
+	n.handle([]replica.Outcome{replica.ReadLease{Until: 90, Index: 3}, &replica.KeyLease{Until: 91}})
 	if l := n.reads.lease.Load(); l == nil || l.since != 40 || l.Until != 90 || l.Index != 3 {
 		t.Errorf("the lease is %+v, want one from 40 until 90", l)
 	}
@@ -95,7 +95,7 @@ func TestASnapshotIsTakenBeforeItIsRestored(t *testing.T) {
 	n.applier = &applier{n: n, wake: make(chan struct{}, 1)}
 	n.storage.arrivals.mu.Lock()
 	done := make(chan struct{})
-	go func() { n.outcomes([]replica.Outcome{replica.Restore{Index: 7, Term: 2}}); close(done) }()
+	go func() { n.handle([]replica.Outcome{replica.Restore{Index: 7, Term: 2}}); close(done) }()
 	for range 50 {
 		if items := n.applier.take(); len(items) > 0 {
 			t.Errorf("the applier is told %v, which is not noted yet", items)
@@ -109,8 +109,9 @@ func TestASnapshotIsTakenBeforeItIsRestored(t *testing.T) {
 	}
 }
 
-// Of a member that is not listened to greetings are heard, wherever in a batch they are, and nothing else;
-// of others all that makes sense is stepped, as theirs, but a snapshot without its file.
+// If a member is not listened to, its greetings are heard, wherever in a batch they are, and nothing else.
+// All messages of other members that make sense are stepped, as theirs, except a snapshot without its
+// file.
 func TestWhatIsHeardOfABatch(t *testing.T) {
 	term := uint64(3)
 	message := func(typ raftpb.MessageType) []byte {
@@ -392,7 +393,7 @@ func TestOutcomesReachTheirParts(t *testing.T) {
 		waiting := n.barriers.join(n)
 		synctest.Wait()
 		list := []replica.Outcome{replica.Committed{Held: true}, replica.Released{Through: 7}, replica.WantSnapshot{}}
-		n.outcomes(append(list, replica.ReadReady{Number: waiting.number, Index: 5}, replica.LeaderChanged{Leader: 3, Term: 8}))
+		n.handle(append(list, replica.ReadReady{Number: waiting.number, Index: 5}, replica.LeaderChanged{Leader: 3, Term: 8}))
 		if got := n.applier.take(); !reflect.DeepEqual(got, list) {
 			t.Errorf("the applier is told %+v, want %+v", got, list)
 		}
@@ -403,13 +404,13 @@ func TestOutcomesReachTheirParts(t *testing.T) {
 			t.Errorf("member %d leads in term %d, lost for %v; want 3 in term 8", id, term, lost)
 		}
 		index := uint64(77) // there is no such snapshot
-		n.outcomes([]replica.Outcome{replica.SendSnapshot{To: 2, Message: &raftpb.Message{Type: raftpb.MsgSnap.Enum(), To: new(uint64(2)), Snapshot: &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{Index: &index}}}}})
+		n.handle([]replica.Outcome{replica.SendSnapshot{To: 2, Message: &raftpb.Message{Type: raftpb.MsgSnap.Enum(), To: new(uint64(2)), Snapshot: &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{Index: &index}}}}})
 		n.snapshots.wait()
 		synctest.Wait()
 		if got := l.heard(); len(got) == 0 || got[len(got)-1] != any(replica.SnapshotSent{To: 2}) {
 			t.Errorf("asked for a snapshot that there is not the replica is told %+v", got)
 		}
-		n.outcomes([]replica.Outcome{replica.Removed{}})
+		n.handle([]replica.Outcome{replica.Removed{}})
 		time.Sleep(n.cfg.HeartbeatInterval)
 		if synctest.Wait(); !errors.Is(failed, errRemoved) {
 			t.Errorf("a member that was removed ends with %v, want %v", failed, errRemoved)
@@ -422,7 +423,7 @@ func TestSinceWhenAMemberLeads(t *testing.T) {
 	n, _, _ := linked(t)
 	before := time.Now().Add(-time.Hour)
 	n.leadership.Store(&leadership{leader: 2, term: 3, at: before})
-	n.outcomes([]replica.Outcome{replica.LeaderChanged{Leader: 2, Term: 4}})
+	n.handle([]replica.Outcome{replica.LeaderChanged{Leader: 2, Term: 4}})
 	if l := n.leadership.Load(); l.leader != 2 || l.term != 4 || !l.at.After(before.Add(time.Minute)) {
 		t.Errorf("member %d leads in term %d since %v, want 2 in term 4 since now", l.leader, l.term, l.at)
 	}

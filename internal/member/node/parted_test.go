@@ -82,7 +82,7 @@ func parted(t *testing.T) (*Node, *listener) {
 	n.state.Store(st)
 	n.leadership.Store(&leadership{})
 	l := &listener{}
-	n.driver = driver.Start(driver.Config[replica.Input, replica.Outcome]{Machine: l, Now: hostNow, Send: n.send, Outcome: n.outcomes, Fail: func(err error) { t.Error(err) }})
+	n.driver = driver.Start(driver.Config[replica.Input, replica.Outcome]{Machine: l, Now: hostNow, Send: n.send, Outcome: n.handle, Fail: func(err error) { t.Error(err) }})
 	t.Cleanup(n.driver.Stop)
 	t.Cleanup(n.cancel)
 	return n, l

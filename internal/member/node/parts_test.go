@@ -116,8 +116,9 @@ func TestAMemberGoesOnFromItsSnapshot(t *testing.T) {
 	}
 }
 
-// A member promises for as long as it is told, tells the cluster what it is told to, and goes by the
-// clock that it is given; a later one bears in mind what the earlier promised.
+// A member promises for the time that its configuration says, passes the configured settings on to
+// the cluster, and goes by the clock that it is given. A later life of the member bears in mind the
+// promises of the earlier one.
 func TestWhatAStartPassesOn(t *testing.T) {
 	cfg := single(t, t.TempDir())
 	nimble(&cfg)

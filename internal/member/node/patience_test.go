@@ -12,8 +12,9 @@ import (
 // On a slow machine a cluster with fast elections has no leader for a while, again and again.
 // Tests that do not look at that ask again.
 
-// undone reports whether a request was not done because nobody led, or only when it was given up,
-// or because the leader had not heard of a majority lately, as it wants to for a change of the members.
+// undone reports whether a request was not done because nobody led, or was given up before anybody led.
+// It also reports the refusal of a change of the members by a leader that has not heard of a majority
+// lately.
 func undone(err error) bool {
 	return errors.Is(err, rpctypes.ErrGRPCNoLeader) || errors.Is(err, rpctypes.ErrGRPCRequestTooManyRequests) || errors.Is(err, rpctypes.ErrGRPCUnhealthy)
 }

@@ -30,7 +30,7 @@ func (n *Node) ReadView(ctx context.Context, request proto.Message) (kv.View, er
 		}
 		// A state that is published in key order is for readers of single keys.
 		if view := n.View(); n.order.Load() == order {
-			n.counts(local)
+			n.countRead(local)
 			return view, nil
 		}
 	}
@@ -62,7 +62,7 @@ func (n *Node) ReadView(ctx context.Context, request proto.Message) (kv.View, er
 			return kv.View{}, err
 		}
 		if st, ok := visibility.For(*n.ahead.Load(), r.ready); err == nil && ok {
-			n.counts(r.ready.Local)
+			n.countRead(r.ready.Local)
 			return st.view, nil
 		}
 		// A snapshot took the place of that state, or the log was cut.
@@ -85,7 +85,7 @@ func (n *Node) readHere(keys keyspan.Set) (kv.View, bool) {
 	if !ok {
 		return kv.View{}, false
 	}
-	n.counts(true)
+	n.countRead(true)
 	if l.Counted {
 		n.reads.seen.add(n, keys)
 	}
@@ -139,6 +139,6 @@ func (n *Node) readByLog(ctx context.Context, place []byte) (kv.View, error) {
 	if err != nil {
 		return kv.View{}, err
 	}
-	n.counts(false)
+	n.countRead(false)
 	return r.state.view, nil
 }

@@ -60,7 +60,7 @@ func TestReadViewLooksAtTheOrderAgain(t *testing.T) {
 // TestALeaseIsWithdrawn has the replica give up leases of both orders whose time has not come.
 func TestALeaseIsWithdrawn(t *testing.T) {
 	n := lonely(t, func(cfg *Config) { cfg.Now = stoppedClock() })
-	told := func(out replica.Outcome) { n.driver.Do(func() { n.outcomes([]replica.Outcome{out}) }) }
+	told := func(out replica.Outcome) { n.driver.Do(func() { n.handle([]replica.Outcome{out}) }) }
 	told(replica.ReadLease{Until: 1 << 60, Index: 1})
 	if _, ok := n.reads.leased(); !ok {
 		t.Fatal("no read by a lease that lasts")
@@ -140,7 +140,7 @@ func TestReadsWithoutATurnAreCounted(t *testing.T) {
 	})
 	keys := keyspan.Set{{Key: []byte("k")}}
 	for _, counted := range []bool{false, true} {
-		n.driver.Do(func() { n.outcomes([]replica.Outcome{&replica.KeyLease{Until: 1 << 60, Counted: counted}}) })
+		n.driver.Do(func() { n.handle([]replica.Outcome{&replica.KeyLease{Until: 1 << 60, Counted: counted}}) })
 		if _, ok := n.readHere(keys); !ok {
 			t.Fatal("no read under a lease that lasts")
 		}
@@ -162,7 +162,7 @@ func TestLeasesOfBothOrdersEnd(t *testing.T) {
 		return lease, n.keyLease() != nil
 	}
 	grant := func() {
-		n.outcomes([]replica.Outcome{replica.ReadLease{Until: 1 << 60, Index: 1}, &replica.KeyLease{Until: 1 << 60}})
+		n.handle([]replica.Outcome{replica.ReadLease{Until: 1 << 60, Index: 1}, &replica.KeyLease{Until: 1 << 60}})
 		if lease, keyLease := last(); !lease || !keyLease {
 			t.Errorf("leases were published that last, and there is one: %v, in key order: %v", lease, keyLease)
 		}

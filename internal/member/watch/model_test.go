@@ -25,8 +25,8 @@ type seen struct {
 }
 
 // TestAgainstHistory runs a writer and streams that create, cancel and read at
-// their own pace, under limits so tight that watchers fall behind all the time,
-// and compares what each watcher got with the whole history.
+// their own pace, under limits so tight that watchers fall behind all the time.
+// It compares the events that each watcher got with the whole history.
 func TestAgainstHistory(t *testing.T) {
 	const writes, streams = 3000, 8
 	w := newWorld(t, Config{MaxStreamEvents: 8, MaxStreamBytes: 2000, ChunkEvents: 3, ChunkBytes: 500})

@@ -12,8 +12,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
-// behindWorld is a stream with two watchers of a and b, of which both are behind: what fits was
-// delivered, and revisions 4 to 7 (a, a, a, b) are still to be read from the log.
+// behindWorld is a stream with two watchers of a and b, of which both are behind. The events
+// that fitted were delivered, and revisions 4 to 7 (a, a, a, b) are still to be read from the
+// log.
 func behindWorld(t *testing.T) (*world, *Stream) {
 	w := newWorld(t, Config{MaxStreamEvents: 2})
 	s := w.stream()

@@ -53,8 +53,8 @@ func TestWire(t *testing.T) {
 }
 
 // A transaction may delete all keys from one on and put one of them again, for
-// etcd does not see the overlap: a creation, and it comes without a previous
-// value although there was a key before the transaction.
+// etcd does not see the overlap. The put is a creation, and comes without a
+// previous value although there was a key before the transaction.
 func TestNoPreviousValueWithACreation(t *testing.T) {
 	w := newWorld(t, Config{})
 	s := w.stream()

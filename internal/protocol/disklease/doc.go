@@ -40,9 +40,9 @@
 // Beyond the paper:
 //
 //   - Fail-aware. The paper promises nothing while an access takes longer than δ.
-//     Three checks after each access make a wrong δ cost liveness and not safety: a
-//     write that ends later than 2δ after the read before it claims nothing; the
-//     deadline counts from when the write was invoked; a renewal whose write ends
+//     Three checks after each access make a wrong δ cost liveness and not safety. A
+//     write that ends later than 2δ after the read before it claims nothing. The
+//     deadline counts from when the write was invoked. A renewal whose write ends
 //     after the deadline is a loss. They need an atomic register.
 //   - Polling. A contender looks during its wait, too, and counts from the first look
 //     that showed what it sees now: takeover within Δ+6δ and a poll.
@@ -116,10 +116,10 @@
 //
 // # Invariants
 //
-// Checked in internal/lab/diskleasesim, each with mutants: Property 1.1 (at most one holds; of
-// claims that share, no more than each bears), 1.2 (progress), 2.1 (nobody holds
-// while another renews), 2.2 (renewals succeed in stable times), Lemma 3 (of a group
-// of writes that nobody follows up, one reads itself back), tokens that only grow.
+// Checked in internal/lab/diskleasesim, each with mutants: Properties 1.1 (at most one holds;
+// of claims that share, no more than each bears) and 1.2 (progress). So are 2.1 (nobody holds
+// while another renews) and 2.2 (renewals succeed in stable times). So are also Lemma 3 (of a
+// group of writes that nobody follows up, one reads itself back), and that tokens only grow.
 //
 // # Costs
 //
@@ -139,13 +139,13 @@
 //
 // [Oracle] is Figure 7: one claim after the other, so that some time after the system is
 // stable one process leads and all others know that they do not. Before that, two may
-// believe it at once if their clocks break what was assumed, and [Consensus] (Figure 8)
-// bears that: it agrees at all times and needs the leader only to come to an end. Its
-// safety comes from a ranked register, which [RRRead] and [RRWrite] use under ranks. Every
-// read of a greater rank sees a committed write, and a write aborts only for a greater
-// rank. [RankedOverBases] makes it of stores that read and modify in one step;
-// [RankedOverNotes] of a register that is only read and written, by Disk Paxos, with each
-// writer's block in its note, so that the number of processes need not be known. Beyond the
+// believe it at once if their clocks break the assumptions. [Consensus] (Figure 8) bears
+// that: it agrees at all times and needs the leader only to come to an end. Its safety
+// comes from a ranked register, which [RRRead] and [RRWrite] use under ranks. Every read of
+// a greater rank sees a committed write, and a write aborts only for a greater rank.
+// [RankedOverBases] makes it of stores that read and modify in one step. [RankedOverNotes]
+// makes it of a register that is only read and written, by Disk Paxos. There each writer's
+// block is in its note, so that the number of processes need not be known. Beyond the
 // paper: the decision is written under a rank last, which is the register's data, so that
 // processes that never lead learn it, too. Such a register asks more of a store than a
 // lease does: a note there is the only witness of what may have been decided, and no

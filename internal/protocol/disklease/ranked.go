@@ -19,9 +19,9 @@ import (
 //     returned, an operation with a greater rank was invoked.
 //   - Liveness (Property 6). Every operation ends.
 //
-// Its operations are RRRead and RRWrite. They can be served by one store that is
-// able to change its state as a Ranked does; by n > 2t of those (RankedOverBases);
-// or by a register that can merely be read and written (RankedOverNotes).
+// Its operations are RRRead and RRWrite. One store can serve them if it is able to
+// change its state as a Ranked does. So can n > 2t of those (RankedOverBases), or
+// a register that can merely be read and written (RankedOverNotes).
 
 // Rank orders attempts: by Counter, ties by ID. Each process makes ranks of its own, with
 // its ID and a Counter that grows, and uses none for two values. The zero Rank comes before

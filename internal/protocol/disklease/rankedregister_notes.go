@@ -15,11 +15,11 @@ import (
 var ErrBlock = errors.New("the register does not hold what a ranked register left in it")
 
 // RankedOverNotes serves the RRReads and RRWrites of a machine by a register that can only
-// be read and written, and that nothing else may use: Disk Paxos (Gafni and Lamport, 2003)
-// in two logical registers, the register's notes for its blocks and the register's data for
-// what is written under rank Last. Its accesses are Notes, Reads and Writes at At 0;
-// package quorumregister makes such a register of n > 2t disks. id names the invoker, and
-// no machine before or beside it may have had the same.
+// be read and written, and that nothing else may use. It is Disk Paxos (Gafni and Lamport,
+// 2003) in two logical registers. The register's notes are its blocks, and the register's
+// data is the value written under rank Last. Its accesses are Notes, Reads and Writes at At
+// 0; package quorumregister makes such a register of n > 2t disks. id names the invoker,
+// and no machine before or beside it may have had the same.
 //
 // Each writer keeps one block: the greatest rank that it invoked anything with (mbal),
 // the greatest that it wrote (bal), and the value. To read under a rank is to raise
@@ -55,9 +55,9 @@ var ErrBlock = errors.New("the register does not hold what a ranked register lef
 // long dead. So a store must not forget the notes of this register before it holds the
 // decision as the register's data. Then it may, base by base: a reader of a base without
 // the notes reads the decision there instead. A store that goes by age alone breaks
-// agreement, and so does a base that comes back from a backup: it has to be counted among
-// the t that failed, for ever, as no waiting makes up for what it forgot. A machine does
-// notice the loss of its own block, and reports ErrBlock.
+// agreement. So does a base that comes back from a backup: it has to be counted among the
+// t that failed, for ever, as no waiting makes up for the values that it forgot. A
+// machine does notice the loss of its own block, and reports ErrBlock.
 func RankedOverNotes(inner Proposer, id machine.ID) Proposer {
 	return &rankedNotes{inner: inner, id: id}
 }

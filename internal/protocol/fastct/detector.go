@@ -10,17 +10,17 @@ import (
 // peer is the state that the failure detector, ◇S by heartbeats, keeps of a member.
 //
 // A timeout that was too short doubles, up to timeoutMax times Config.Timeout. It is halved
-// again when, for as long as quiet says, no silence of the member was longer than the half:
-// or else a few bad minutes would have a later hang go unnoticed for ever. Quiet doubles
+// again when, for as long as quiet says, no silence of the member was longer than the half.
+// Otherwise a few bad minutes would have a later hang go unnoticed for ever. Quiet doubles
 // with each mistake, too.
 //
 // Why Ω is still right eventually, if messages take less than timeoutMax times
-// Config.Timeout: from where it was, a timeout is too short at most six times until it is
-// long enough, and then once for each time that it was halved. Silences of that length that
-// come more than once in a quiet prevent halving. Rarer ones cause one mistake in a quiet,
-// which soon is quietMax times Config.Timeout. The paper has mistakes end. An instance
-// needs no more than that there are none for as long as it takes: some rounds, of a few
-// messages each.
+// Config.Timeout: a timeout is too short at most six times, from its present length, until
+// it is long enough. After that it is too short once for each time that it was halved.
+// Silences of that length that come more than once in a quiet prevent halving. Rarer ones
+// cause one mistake in a quiet, which soon is quietMax times Config.Timeout. The paper has
+// mistakes end. An instance needs no more than that there are none for as long as it takes:
+// some rounds, of a few messages each.
 type peer struct {
 	suspected bool
 	silent    bool // that is why, and nobody has said that its process ended
@@ -42,10 +42,10 @@ func newPeer(timeout time.Duration) peer {
 	return peer{timeout: timeout, quiet: quietMin * timeout}
 }
 
-// returns ends a suspicion. It was right, and the timeout was not too short, if somebody
+// endSuspicion ends a suspicion. It was right, and the timeout was not too short, if somebody
 // had seen the process end, or if no message can have taken that long; so the timeout gets no
 // longer than that.
-func (p *peer) returns(now machine.Mono, silence, timeout time.Duration) {
+func (p *peer) endSuspicion(now machine.Mono, silence, timeout time.Duration) {
 	if p.silent && silence <= timeoutMax*timeout {
 		p.timeout *= 2
 		p.quiet = min(2*p.quiet, quietMax*timeout)
@@ -77,8 +77,8 @@ func (m *Machine) Suspects() (ids []machine.NodeID) {
 
 func (m *Machine) suspects(id machine.NodeID) bool { return m.omega.peers[m.index(id)].suspected }
 
-// hears takes in that a member lives.
-func (m *Machine) hears(id machine.NodeID) {
+// noteLife takes in that a member lives.
+func (m *Machine) noteLife(id machine.NodeID) {
 	if m.cfg.Heartbeat == 0 {
 		return
 	}
@@ -89,7 +89,7 @@ func (m *Machine) hears(id machine.NodeID) {
 		p.goesOn(m.now, silence, m.cfg.Timeout)
 		return
 	}
-	p.returns(m.now, silence, m.cfg.Timeout)
+	p.endSuspicion(m.now, silence, m.cfg.Timeout)
 	for _, in := range m.open { // it may answer now
 		in.retry, in.pause = min(in.retry, m.now.Add(m.cfg.Retry)), min(in.pause, 2*m.cfg.Retry)
 	}

@@ -44,12 +44,13 @@
 //
 // # Assumptions
 //
-// A majority of the members works eventually, and some member that works is suspected by
-// nobody for as long as an instance takes, again and again: with heartbeats, if messages
-// take less than 64 times Timeout. Records that were reported durable are there at the next
-// start. The lease service behind WantLease grants an instance once, whatever crashes.
-// Members are honest. Many impossible messages are refused and reported (Refusals), since
-// they show that a member has another program or Config. A clever liar is not detected.
+// A majority of the members works eventually. And again and again, some member that works
+// is suspected by nobody for as long as an instance takes. With heartbeats that is so if
+// messages take less than 64 times Timeout. Records that were reported durable are there at
+// the next start. The lease service behind WantLease grants an instance once, whatever
+// crashes. Members are honest. Many impossible messages are refused and reported
+// (Refusals), since they show that a member has another program or Config. A clever liar is
+// not detected.
 //
 // # Where the text is mended
 //
@@ -69,12 +70,12 @@
 //
 // # Beside the paper
 //
-//   - Crash-recovery. Durable before they are told: a NORMAL round before its ESTIMATE
-//     (B-1: or else a process could vote in it, crash, and vote in an earlier one), an
-//     estimate before its ACK, the round before its NEWESTIMATE. A member that recovers
-//     continues behind its last durable round. A FAST NEWESTIMATE need not be durable: its
-//     lease is gone after a crash, and nobody is granted it again. A decision is logged
-//     without being forced, for a majority has adopted it.
+//   - Crash-recovery. These are durable before they are told: a NORMAL round before its
+//     ESTIMATE, an estimate before its ACK, the round before its NEWESTIMATE. The first is
+//     B-1: a process could otherwise vote in a round, crash, and vote in an earlier one. A
+//     member that recovers continues behind its last durable round. A FAST NEWESTIMATE
+//     need not be durable: its lease is gone after a crash, and nobody is granted it
+//     again. A decision is logged without being forced, for a majority has adopted it.
 //   - Lossy links. A member that waits for an answer repeats its message after
 //     Config.Retry, and again after longer and longer times. A member that has decided
 //     answers with the decision. That is a reliable broadcast which relays a decision only
@@ -93,9 +94,9 @@
 //     dead leader does not ask for each of its instances. A member that is no longer
 //     trusted gives back the unused part of its leases.
 //
-// λ adapts as section 5 says: half of the greatest at first, or all of it (Optimistic);
-// half after a refusal; a quarter more after each lease; half of the greatest again for
-// a member that begins to lead.
+// λ adapts as section 5 says. At first it is half of the greatest, or all of it
+// (Optimistic). It is halved after a refusal, and grows by a quarter after each lease.
+// A member that begins to lead has half of the greatest again.
 //
 // # Failure detector
 //

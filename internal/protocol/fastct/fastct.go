@@ -208,7 +208,7 @@ func (m *Machine) envelope(e machine.Envelope) {
 		return
 	}
 	if e.From != m.cfg.ID {
-		m.hears(e.From)
+		m.noteLife(e.From)
 	}
 	if err := m.possible(e); err != nil {
 		m.refuse(e.From, err)
@@ -245,16 +245,16 @@ func (m *Machine) instance(cn uint64) *instance {
 	return in
 }
 
-// opens lists an instance among those that have something to do.
-func (m *Machine) opens(in *instance) {
+// addOpen lists an instance among those that have something to do.
+func (m *Machine) addOpen(in *instance) {
 	i, found := slices.BinarySearchFunc(m.open, in.cn, func(o *instance, cn uint64) int { return cmp.Compare(o.cn, cn) })
 	if !found {
 		m.open = slices.Insert(m.open, i, in)
 	}
-	m.waits(in, m.cfg.Retry)
+	m.startWait(in, m.cfg.Retry)
 }
 
-func (m *Machine) closes(in *instance) {
+func (m *Machine) removeOpen(in *instance) {
 	m.open = slices.DeleteFunc(m.open, func(o *instance) bool { return o == in })
 }
 
@@ -262,7 +262,7 @@ func (m *Machine) forget(below uint64) {
 	m.floor = max(m.floor, below)
 	for cn, in := range m.instances {
 		if cn < m.floor {
-			m.closes(in)
+			m.removeOpen(in)
 			delete(m.instances, cn)
 		}
 	}
@@ -281,8 +281,8 @@ func (m *Machine) send(to machine.NodeID, body any) {
 	m.ready.Sends = append(m.ready.Sends, e)
 }
 
-// toOthers sends to all but this member.
-func (m *Machine) toOthers(body any) {
+// sendToOthers sends to all but this member.
+func (m *Machine) sendToOthers(body any) {
 	for _, to := range m.cfg.Members {
 		if to != m.cfg.ID {
 			m.send(to, body)

@@ -17,7 +17,7 @@ func (m *Machine) receive(in *instance, e machine.Envelope) {
 		return
 	}
 	if in.phase == idle {
-		m.buffers(in, e)
+		m.buffer(in, e)
 		if !in.wanted {
 			in.wanted = true
 			m.out(Wanted{in.cn, e.From})
@@ -27,7 +27,7 @@ func (m *Machine) receive(in *instance, e machine.Envelope) {
 	_, round, _ := cnRound(e.Body)
 	if round < m.cfg.normal() && !in.ready {
 		if _, normal := e.Body.(Call); !normal {
-			m.buffers(in, e) // line 44
+			m.buffer(in, e) // line 44
 			return
 		}
 	}
@@ -122,7 +122,7 @@ func (m *Machine) reply(in *instance, from machine.NodeID, round int64, ack bool
 	in.replies[from] = in.replies[from] || ack
 	switch n := acks(in.replies, m.cfg.Members); {
 	case n >= m.cfg.majority():
-		m.toOthers(Decide{CN: in.cn, Round: round})
+		m.sendToOthers(Decide{CN: in.cn, Round: round})
 		m.settle(in, in.est, round)
 	case len(in.replies) >= m.cfg.majority() && len(in.replies) > n:
 		m.leave(in)
@@ -148,7 +148,7 @@ func (m *Machine) decided(in *instance, from machine.NodeID, d Decide) {
 			return
 		}
 		if in.phase != idle {
-			m.opens(in)
+			m.addOpen(in)
 		} else if !in.wanted {
 			in.wanted = true
 			m.out(Wanted{in.cn, from})

@@ -47,9 +47,9 @@ func (m *Machine) refuse(from machine.NodeID, err error) {
 
 const (
 	// roundsAhead is how far beyond its own round of an instance a member follows another
-	// one. Nobody works behind by so much, at ten thousand rounds a second for five days; and
-	// who has followed a message that lies goes on from there: there are that many rounds
-	// more than a billion times.
+	// one. Nobody works behind by so much, at ten thousand rounds a second for five days. A
+	// member that has followed a message that lies goes on from there: there are that many
+	// rounds more than a billion times.
 	roundsAhead = 1 << 32
 	// maxRound is the last one, and leaves room for the next.
 	maxRound = math.MaxInt64 / 2

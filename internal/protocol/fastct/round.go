@@ -22,7 +22,7 @@ func (m *Machine) propose(p Propose) {
 	if in.ts < 0 {
 		in.est = p.Value
 	}
-	m.opens(in)
+	m.addOpen(in)
 	switch {
 	case in.due >= 0: // it is decided, and the value is on its way
 		in.phase = acked
@@ -44,7 +44,7 @@ func (m *Machine) coordinatorOf(in *instance) machine.NodeID {
 // enter begins a round: phase 1.
 func (m *Machine) enter(in *instance, round int64) {
 	in.round, in.estimates, in.replies = round, nil, nil
-	m.waits(in, m.cfg.Retry)
+	m.startWait(in, m.cfg.Retry)
 	c := m.coordinatorOf(in)
 	if round < m.cfg.normal() {
 		if c == m.cfg.ID {
@@ -62,7 +62,7 @@ func (m *Machine) enter(in *instance, round int64) {
 			// whose proposal failed may not begin by itself (see package abcast). So the
 			// coordinator calls soon.
 			in.phase = collecting
-			m.waits(in, m.cfg.Retry/16)
+			m.startWait(in, m.cfg.Retry/16)
 		}
 		// The round is durable before anybody hears of it (B-1).
 		m.durable(Entered{in.cn, round}, m.to(c, Estimate{CN: in.cn, Round: round, TS: in.ts, Value: in.est}))
@@ -109,7 +109,7 @@ func (m *Machine) coordinate(in *instance) {
 // impose sends the coordinator's estimate to all, itself included: the end of phase 2.
 func (m *Machine) impose(in *instance, durably bool) {
 	in.phase, in.replies = counting, map[machine.NodeID]bool{}
-	m.waits(in, m.cfg.Retry)
+	m.startWait(in, m.cfg.Retry)
 	b := NewEstimate{CN: in.cn, Round: in.round, Value: in.est}
 	if durably {
 		// Another estimate must never be imposed in this round, so that it was entered
@@ -122,7 +122,7 @@ func (m *Machine) impose(in *instance, durably bool) {
 		}
 		m.durable(nil, then...)
 	} else {
-		m.toOthers(b)
+		m.sendToOthers(b)
 	}
 	in.ts = in.round
 	m.durable(Adopted{in.cn, in.round, in.est}, m.to(m.cfg.ID, Ack{CN: in.cn, Round: in.round}))
@@ -136,7 +136,7 @@ func (m *Machine) adopt(in *instance, from machine.NodeID, b NewEstimate) {
 	}
 	in.est, in.ts = b.Value, b.Round
 	in.phase = acked
-	m.waits(in, m.cfg.Retry)
+	m.startWait(in, m.cfg.Retry)
 	m.durable(Adopted{in.cn, b.Round, b.Value}, m.to(from, Ack{CN: in.cn, Round: b.Round}))
 	m.doubt(in)
 }
@@ -146,7 +146,7 @@ func (m *Machine) adopt(in *instance, from machine.NodeID, b NewEstimate) {
 func (m *Machine) leave(in *instance) {
 	switch in.phase {
 	case collecting, counting:
-		m.toOthers(Abort{in.cn, in.round})
+		m.sendToOthers(Abort{in.cn, in.round})
 	case waiting:
 		m.send(m.coordinatorOf(in), Nack{in.cn, in.round})
 	}
@@ -188,8 +188,8 @@ func (m *Machine) flush(in *instance) {
 	}
 }
 
-// waits begins to wait for an answer, for so long at first.
-func (m *Machine) waits(in *instance, first time.Duration) {
+// startWait begins to wait for an answer, for so long at first.
+func (m *Machine) startWait(in *instance, first time.Duration) {
 	in.retry, in.pause = m.now.Add(first), max(m.cfg.Retry, 2*first)
 }
 
@@ -198,7 +198,7 @@ func (m *Machine) waits(in *instance, first time.Duration) {
 func (m *Machine) repeat(in *instance) {
 	in.retry, in.pause = m.now.Add(in.pause), min(2*in.pause, retryMax*m.cfg.Retry)
 	if in.due >= 0 {
-		m.toOthers(Call{CN: in.cn})
+		m.sendToOthers(Call{CN: in.cn})
 	}
 	if in.round < 0 {
 		return
@@ -234,7 +234,7 @@ func (m *Machine) settle(in *instance, value []byte, round int64) {
 	in.phase, in.est = settled, value
 	in.estimates, in.replies, in.buffer, in.value = nil, nil, nil, nil
 	m.highest = max(m.highest, in.cn)
-	m.closes(in)
+	m.removeOpen(in)
 	r := Settled{CN: in.cn, Adopted: adopted}
 	if !adopted {
 		r.Value = value
@@ -269,9 +269,9 @@ func best(estimates map[machine.NodeID]Estimate, members []machine.NodeID) (b Es
 // together could be used up by one of them.
 const bufferMax = 8
 
-// buffers keeps a message until it can be taken in. Messages beyond the limit are dropped;
+// buffer keeps a message until it can be taken in. Messages beyond the limit are dropped;
 // their senders repeat them.
-func (m *Machine) buffers(in *instance, e machine.Envelope) {
+func (m *Machine) buffer(in *instance, e machine.Envelope) {
 	of := 0 // the sender's
 	for _, o := range in.buffer {
 		if same(o, e) {

@@ -70,10 +70,10 @@
 //     ballot allows.
 //   - E3, E4, E5: waiting for t_max is too short after a restart, and promises are forgotten
 //     besides. A peer is silent for W = t_max + 3ε on both of its clocks (one could be slewed),
-//     at its first start too, and never accepts a ballot up to c + ε of its start. That
-//     floor rises with time to c - t_max - 2ε: it is also what lets idle resources be
-//     forgotten exactly. W covers it: at the end of a quarantine the rising floor has reached
-//     that of the start.
+//     at its first start too. It never accepts a ballot up to c + ε of its start. That floor
+//     rises with time to c - t_max - 2ε: it is also what lets idle resources be forgotten
+//     exactly. W covers it: at the end of a quarantine the rising floor has reached that of the
+//     start.
 //   - E6: a handler reads the clock once. All comparisons are of whole milliseconds.
 //   - E7: a lease is valid iff c < λ.t, and taken over iff c ≥ λ.t + ε.
 //   - E8: a commit that comes too late is no tenure.
@@ -133,10 +133,10 @@
 //
 // # Assumptions
 //
-//   - Safety of exclusion: the synchronized clocks of any two peers differ by at most ε (3.1),
-//     over a restart a clock goes back by no more than ε, and a holder's two clocks do not
-//     differ in rate by more than its guard. Of the network nothing: messages may be lost,
-//     late by days, repeated, reordered.
+//   - Safety of exclusion: the synchronized clocks of any two peers differ by at most ε (3.1).
+//     Over a restart a clock goes back by no more than ε. A holder's two clocks do not differ
+//     in rate by more than its guard. Of the network nothing: messages may be lost, late by
+//     days, repeated, reordered.
 //   - Tokens need less: if ε breaks, leases may overlap, but tokens of a name grow as long as
 //     a majority of acceptors remembers. A diskless restart under a clock that is behind may
 //     break even that; a durable one does not.
@@ -159,8 +159,8 @@
 // release and observe 2(n-1) in 2. They travel in batches.
 //
 // In memory (BenchmarkMemory: 90,000 leases, names of 14 bytes, a holder of 9): a lease
-// that is held through one of three peers takes 830 bytes in all of them together, for
-// three acceptors remember it and one has the claim. An idle resource takes nothing
+// that is held through one of three peers takes 830 bytes in all of them together. Three
+// acceptors remember it, and one has the claim. An idle resource takes nothing
 // (TestIdleResourcesCostNothing). Tables shrink, and a peer that once held 90,000 keeps a
 // megabyte (TestShrink).
 //
@@ -175,8 +175,8 @@
 // order, with clocks ε apart: 159,080. At most one lease is believed in, tokens grow, and
 // no acceptor promises less than in an earlier life. (`go test ./internal/protocol/flease
 // -run TestExplore -explore` looks at all, `go test ./internal/protocol/flease` at 14,671.)
-// A quarantine of half its length and a floor that is left away are found so; that it needs
-// the 3ε beside t_max follows from clocks that are slewed meanwhile, for which
-// internal/lab/fleasesim has a script. Random worlds check exclusion, L1, L2, R1 to R5 and
-// tokens under everything else.
+// A quarantine of half its length and a missing floor are found so. The quarantine needs
+// the 3ε beside t_max because clocks may be slewed meanwhile; internal/lab/fleasesim has a
+// script for that. Random worlds check exclusion, L1, L2, R1 to R5 and tokens under
+// everything else.
 package flease

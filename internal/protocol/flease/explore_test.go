@@ -15,7 +15,7 @@ import (
 
 var exploreFlag = flag.Bool("explore", false, "explore the greater scopes, too: minutes")
 
-// TestExplore looks at every state that some peers can reach: every order in which
+// TestExplore looks at every state that some peers can reach. It tries every order in which
 // messages arrive or stay away, every moment of a crash with restart, and time that passes
 // in jumps, with clocks ε apart. In each, at most one lease is believed in by its owner's
 // own clocks, tokens grow, and no acceptor promises less than it ever has. Doc says what was

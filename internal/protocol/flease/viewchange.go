@@ -75,7 +75,7 @@ func (p *Peer) changeView(v View) {
 		p.alert(Alarm{Kind: Gap, Why: fmt.Sprintf("view %d comes while view %d is active: views go up by one, and each waits until the last is active", v.Epoch, p.lay.view.Epoch)})
 	default:
 		p.expect(v)
-		p.closes(p.cfg.Self)
+		p.countClosed(p.cfg.Self)
 		p.tellNews()
 	}
 }
@@ -91,8 +91,8 @@ func (vs *views) knows(v View) bool {
 	return true
 }
 
-// closes counts a member that has stopped voting in the old cells.
-func (p *Peer) closes(m machine.NodeID) {
+// countClosed counts a member that has stopped voting in the old cells.
+func (p *Peer) countClosed(m machine.NodeID) {
 	n := p.next
 	at, known := slices.BinarySearch(n.who, m)
 	if !known {
@@ -219,6 +219,6 @@ func (p *Peer) heard(from machine.NodeID, n *ViewNews) {
 		if p.next == nil {
 			p.changeView(n.View)
 		}
-		p.closes(from)
+		p.countClosed(from)
 	}
 }

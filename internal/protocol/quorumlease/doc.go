@@ -79,15 +79,14 @@
 // the one shares a voter with any majority of the other.
 //
 // For that reason an entry up to a change, and the change itself, may be released by a majority of either
-// membership. A member that reads without the change knows only the voters before it and
-// has promises of a majority of them. One of those is among the voters that vouch. Requiring
-// both majorities would be no safer. It would also stop where a cluster of one grows and the
-// newcomer has not been started, or where one of two members was removed, is gone, and was bound
-// to others in its last report.
+// membership. A member that reads without the change knows only the voters before it and has promises of
+// a majority of them. One of those is among the voters that vouch. Requiring both majorities would be no
+// safer. It would also stop where a cluster of one grows and the newcomer has not been started. And it
+// would stop where one of two members was removed, is gone, and was bound to others in its last report.
 //
-// An entry behind a change needs the majority behind the change (R23). By then no member
-// reads without knowing the change, and none ever will: each voter that vouched for it either
-// named the holder, which has the change, or stamps its promise with a place behind the change.
+// An entry behind a change needs the majority behind the change (R23). By then no member reads
+// without knowing the change, and none ever will. Each voter that vouched for it either named
+// the holder, which has the change, or stamps its promise with a place behind the change.
 //
 // The newest majority would do for a reader, too, by the same argument. A reader still needs
 // both majorities while it does not know that the change is released. That costs nothing, and

@@ -75,8 +75,8 @@ func (b *base) showed(s State, me machine.ID) (lost bool) {
 	return lost
 }
 
-// holds takes in that the base has acknowledged a version.
-func (b *base) holds(v machine.Version) {
+// noteHeld takes in that the base has acknowledged a version.
+func (b *base) noteHeld(v machine.Version) {
 	if b.held.Compare(v) < 0 {
 		b.held, b.shown = v, false
 	}

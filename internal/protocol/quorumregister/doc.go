@@ -72,8 +72,8 @@
 // twice, not even that of a write that failed, for such a write may yet take effect.
 // Let π be all writes by version, with each read straight after the write that it
 // returns (or at the beginning). For a read r, the last write before it in π is the
-// one that it returns, so its projection is legal; by (2), (3), and because what
-// begins after r is not in its projection, it is consistent with ->. It is one π for
+// one that it returns, so its projection is legal. It is consistent with -> by (2),
+// (3), and because nothing that begins after r is in its projection. It is one π for
 // all reads: Definition 1 of the paper, which is MWR2 of Shao, Pierce and Welch.
 //
 // # Why it is atomic, if asked
@@ -122,12 +122,12 @@
 // the base forgot and nobody knows has expired by then.
 //
 // Not masked: a process that has no memory of the base, such as one that has just
-// begun, cannot notice. Nor can anybody whose knowledge is older than the copy, or
-// who knew only of a register that others wrote if the base has forgotten that
-// entirely and its floor is high again, for so does a base that forgets what nobody
-// needs. A register used for something other than leases loses what only bases knew
-// that went back. And a restored base lacks the notes of others until they set them
-// again.
+// begun, cannot notice. Nor can a process whose knowledge is older than the copy.
+// Nor can one that knew only of a register that others wrote, if the base has
+// forgotten that register entirely and its floor is high again. A base that forgets
+// notes that nobody needs looks the same. A register used for something other than
+// leases loses what only bases knew that went back. And a restored base lacks the
+// notes of others until they set them again.
 //
 // # Assumptions
 //

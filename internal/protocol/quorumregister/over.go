@@ -6,9 +6,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Over returns a machine that behaves as inner, but for whose Accesses (Read, Write
-// and Note at 0) it uses bases: its own Accesses are Query, Put and PutNote, with
-// At the number of the base, from 0. It adds its events to the outcomes, each as what
+// Over returns a machine that behaves as inner, but uses bases for inner's Accesses
+// (Read, Write and Note at 0). Its own Accesses are Query, Put and PutNote, with At
+// the number of the base, from 0. It adds its events to the outcomes, each as what
 // report makes of it.
 func Over[In, Out any](inner machine.Storing[In, Out], cfg Config, report func(Event) Out) machine.Storing[In, Out] {
 	cfg.validate()
@@ -90,7 +90,7 @@ func (o *over[In, Out]) answer(a machine.Accessed) {
 	for i := range o.bases {
 		if b := &o.bases[i]; a.ID != 0 && b.busy == a.ID {
 			b.busy = 0
-			o.works(i, a.Err)
+			o.reportHealth(i, a.Err)
 			if a.Err != nil {
 				b.failed, b.retry = b.round, o.now.Mono.Add(o.cfg.Retry)
 			} else {
@@ -104,8 +104,8 @@ func (o *over[In, Out]) answer(a machine.Accessed) {
 // tell reports an event.
 func (o *over[In, Out]) tell(e Event) { o.outcomes = append(o.outcomes, o.report(e)) }
 
-// works tells the owner when a base begins to fail and when it no longer does.
-func (o *over[In, Out]) works(i int, err error) {
+// reportHealth tells the owner when a base begins to fail and when it no longer does.
+func (o *over[In, Out]) reportHealth(i int, err error) {
 	if (err == nil) != (o.bases[i].err == nil) {
 		o.tell(Failing{i, err})
 	}
@@ -123,22 +123,22 @@ func (o *over[In, Out]) ended(i int, reply any) {
 			b.stale, b.back = true, o.now.Mono
 			o.tell(Stale{i})
 		}
-		o.exists(Put{s.Version, s.Data})
+		o.noteHeld(Put{s.Version, s.Data})
 		o.highest = max(o.highest, s.Floor)
 		if o.op != nil && b.round == o.round && !b.stale {
 			o.op.seen = merge(o.op.seen, s)
 			b.answered = b.round
 		}
 	case Put:
-		b.holds(op.Version)
-		o.exists(op)
+		b.noteHeld(op.Version)
+		o.noteHeld(op)
 	case PutNote:
 		b.note = max(b.note, op.Seq)
 	}
 }
 
-// exists takes in that a base holds a version.
-func (o *over[In, Out]) exists(p Put) {
+// noteHeld takes in that a base holds a version.
+func (o *over[In, Out]) noteHeld(p Put) {
 	if o.newest.Version.Compare(p.Version) < 0 {
 		o.newest = p
 	}

@@ -38,7 +38,7 @@ func TestWhatShowsThatABaseWentBack(t *testing.T) {
 		})
 	}
 	b := &base{}
-	b.holds(version(5, me))
+	b.noteHeld(version(5, me))
 	if b.showed(State{Floor: 5}, me) {
 		t.Error("what I wrote may have lost to another's, which was forgotten")
 	}

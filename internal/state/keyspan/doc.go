@@ -27,21 +27,21 @@
 //	first == 0                      // else wait until it is released
 //	where last, first := t.Look(s)
 //
-// The lease that entitles it is judged after that. A reader that must wait for
-// the state only needs the greater of Floor and last; entries that are added
-// while it waits are later than its read, except that a state that includes one of
-// them must not be shown before it is released: FirstUnreleased(s) is 0 or above a.
+// The lease that entitles it is judged after that. A reader that must wait for the
+// state only needs the greater of Floor and last. Entries that are added while it
+// waits are later than its read. But a state that includes one of them must not be
+// shown before it is released: FirstUnreleased(s) is 0 or above a.
 //
 // # What it costs
 //
 // A single key is found in a hash map. Beside it, keys and ranges stand in two
 // balanced trees whose nodes know, of all below them, how far they reach, the
 // highest index and the lowest unreleased one. So adding, releasing and forgetting
-// a key cost O(log n) for n keys and ranges in the Table; a query of one key, a
-// hash and a look at the ranges; a query of a range, O(log n) among the keys and
-// about as much for each range that meets it. Queries allocate nothing. Memory is
-// proportional to what is held; the hash maps keep the size of the greatest
-// backlog until the Table is empty.
+// a key cost O(log n) for n keys and ranges in the Table. A query of one key costs
+// a hash and a look at the ranges. A query of a range costs O(log n) among the
+// keys, and about as much for each range that meets it. Queries allocate nothing.
+// Memory is proportional to what is held; the hash maps keep the size of the
+// greatest backlog until the Table is empty.
 //
 // # Assumptions
 //

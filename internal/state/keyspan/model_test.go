@@ -48,9 +48,9 @@ func keysOf(s Set) (keys []string) {
 	return keys
 }
 
-// share reports whether two sets share a key of the universe, which is dense enough
-// to decide it for the spans of someSpan: it holds every first key, and two spans
-// that meet share the greater of theirs.
+// share reports whether two sets share a key of the universe. The universe is dense
+// enough to decide it for the spans of someSpan: it holds every first key, and two
+// spans that meet share the greater of theirs.
 func share(a, b Set) bool {
 	in := keysOf(b)
 	return slices.ContainsFunc(keysOf(a), func(k string) bool { return slices.Contains(in, k) })

@@ -110,8 +110,8 @@ func TestLeaseOfManyKeys(t *testing.T) {
 	}
 }
 
-// A put names a lease that there is, whatever its sign, and is refused before one whose key is missing:
-// a key of a lease that there is not would make the state one that no member can restore.
+// A put names an existing lease, whatever its sign. That is checked before the put of a missing key is
+// refused. A key with a lease that does not exist would make the state one that no member can restore.
 func TestAPutNeedsItsLease(t *testing.T) {
 	for _, id := range []int64{7, -7, math.MaxInt64, math.MinInt64} {
 		s := New()

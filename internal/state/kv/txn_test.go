@@ -170,7 +170,7 @@ func TestPutOfWhatTheTransactionDeletes(t *testing.T) {
 	}
 }
 
-// A part of a key that is to be kept has to be there: of a deleted key nothing is, in a put
+// A part of a key that is to be kept has to be there. A deleted key has no parts, in a put
 // of its own and in a transaction, though its deletion is not compacted.
 func TestNothingIsKeptOfADeletedKey(t *testing.T) {
 	for name, r := range map[string]*pb.PutRequest{

@@ -82,7 +82,7 @@ func (s *Store) do(ops []register.Op, replies []register.Reply) error {
 	if s.dead != nil {
 		return s.dead
 	}
-	s.leavers(ops)
+	s.noteLeavers(ops)
 	if s.why != nil && s.lookout.now() < s.hushed {
 		return s.why
 	}
@@ -117,10 +117,10 @@ func (s *Store) do(ops []register.Op, replies []register.Reply) error {
 	return nil
 }
 
-// leavers notes the writers that leave, which they say only once, even if the other operations
+// noteLeavers notes the writers that leave, which they say only once, even if the other operations
 // fail. A writer that never got a place, as on a full disk, is forgotten: else it would have to be
 // given one whenever the handle moves.
-func (s *Store) leavers(ops []register.Op) {
+func (s *Store) noteLeavers(ops []register.Op) {
 	for _, op := range ops {
 		if _, leaves := op.Op.(register.Leave); !leaves {
 			continue
@@ -216,7 +216,7 @@ func (s *Store) change(ops []register.Op, replies []register.Reply) error {
 	}
 	err := s.keep(dirty)
 	if err != nil {
-		s.leavers(ops) // with their latest write
+		s.noteLeavers(ops) // with their latest write
 	}
 	if errors.Is(err, register.ErrGone) {
 		return err

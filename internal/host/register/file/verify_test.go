@@ -101,7 +101,7 @@ func TestARecordKeepsItsPlaceInASlotThatWasTried(t *testing.T) {
 		s, _ := toldStore(&toldKeeper{})
 		p := s.slots[key{writer(1), "x"}]
 		p.at, p.rec.gen = tt.at, tt.gen
-		s.leavers([]register.Op{query("y"), leave("x", 1), leave("no such", 1)})
+		s.noteLeavers([]register.Op{query("y"), leave("x", 1), leave("no such", 1)})
 		if _, kept := s.slots[key{writer(1), "x"}]; kept != tt.kept || !p.left || len(s.slots) != map[bool]int{false: 1, true: 2}[tt.kept] {
 			t.Errorf("a writer left whose record is at %d and was written %d times: kept %v, noted that it left %v, of %d slots; want it kept: %v",
 				tt.at, tt.gen, kept, p.left, len(s.slots), tt.kept)

@@ -3,8 +3,8 @@ package registertest
 import "fmt"
 
 // Regular returns an error unless the history is regular in the sense of Definition 1 of Chockler and
-// Malkhi (MWR2). That asks for one permutation π of all operations, with this property for every read
-// r: the projection of π onto r and the writes that began before r ended is legal and respects real
+// Malkhi (MWR2). That asks for one permutation π of all operations, with a property that every read r
+// has. The projection of π onto r and the writes that began before r ended is legal and respects real
 // time.
 //
 // Draw a graph: its vertices are the writes, the initial one among them. It has an edge from w to every
