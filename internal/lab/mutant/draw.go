@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io/fs"
 	"math/rand/v2"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -50,6 +52,32 @@ func changedSince(root string, list []mutant, commit string) ([]mutant, error) {
 	return slices.DeleteFunc(list, func(m mutant) bool {
 		return !changed[filepath.Join(m.dir, "testdata/mutants", m.name+".txt")]
 	}), nil
+}
+
+// partOf leaves those of a list that are in one part of several: "2/4" is the second of four. A mutant
+// stays in its part when others are added.
+func partOf(root string, list []mutant, part string) (some []mutant, err error) {
+	which, parts, _ := strings.Cut(part, "/")
+	n, err := strconv.ParseUint(parts, 10, 32)
+	var k uint64
+	if err == nil {
+		k, err = strconv.ParseUint(which, 10, 32)
+	}
+	if err != nil || k < 1 || k > n {
+		return nil, fmt.Errorf("part %q: give its number and how many there are, such as 2/4", part)
+	}
+	for _, m := range list {
+		name, err := filepath.Rel(root, filepath.Join(m.dir, m.name))
+		if err != nil {
+			return nil, err
+		}
+		hash := fnv.New64a()
+		hash.Write([]byte(filepath.ToSlash(name)))
+		if hash.Sum64()%n == k-1 {
+			some = append(some, m)
+		}
+	}
+	return some, nil
 }
 
 // draws is what became of the mutants that were tried. Those of missed are among the noticed: they
