@@ -22,8 +22,9 @@ import (
 // variable, a function or a type, a field of a struct, or a method of a type or interface.
 // Methods that a type gets from an unexported type that it embeds count, too.
 
-// mostNames is how many names all public packages may have, those of generated code left out.
-const mostNames = 250
+// mostNames is how many names all public packages may have, those of generated code left out. It was 250
+// until work once a period, which brought 21, had to be made public.
+const mostNames = 275
 
 // generated are the public packages that a generator writes. Their names are not counted.
 var generated = []string{"api/readleasepb"}

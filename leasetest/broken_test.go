@@ -335,6 +335,82 @@ var misbehaviors = []struct {
 	{"bad TTLs are changed until they are valid", func() Fixture {
 		return breakClaims(func(c *tenure.Claim) { c.TTL = c.TTL.Abs() })
 	}, "bad-claims-are-refused"},
+	{"each Leaser keeps records of its own", func() Fixture {
+		return breakEach(func(_ *Memory, l *broken) {
+			mine := map[string][]byte{}
+			l.set = func(lease tenure.Lease, record []byte) bool { mine[lease.Name()] = record; return true }
+			l.record = func(name string) ([]byte, error) { return mine[name], nil }
+		})
+	}, "records-stay-for-the-next-holders"},
+	{"all names share one record", func() Fixture {
+		return breakEach(func(m *Memory, l *broken) {
+			l.set = func(_ tenure.Lease, record []byte) bool { m.records[""] = record; return true }
+			l.record = func(string) ([]byte, error) { return m.record(""), nil }
+		})
+	}, "records-stay-for-the-next-holders"},
+	{"the first record of a tenure stays", func() Fixture {
+		return breakEach(func(m *Memory, l *broken) {
+			set := map[uint64]bool{}
+			l.set = func(lease tenure.Lease, _ []byte) bool {
+				already := set[lease.Token()]
+				set[lease.Token()] = true
+				return already
+			}
+		})
+	}, "records-stay-for-the-next-holders"},
+	{"a release takes the record along", func() Fixture {
+		return breakEach(func(m *Memory, l *broken) {
+			l.record = func(name string) ([]byte, error) {
+				if s, _, _, _, _ := m.look(name, nil); len(s.Holders) == 0 {
+					return nil, nil
+				}
+				return m.record(name), nil
+			}
+		})
+	}, "records-stay-for-the-next-holders"},
+	{"a restart loses the records", func() Fixture {
+		m := NewMemory()
+		f := m.Fixture(brokenTTL)
+		f.Restart = func() error { clear(m.records); return nil }
+		return f
+	}, "records-stay-for-the-next-holders"},
+	{"a closed Leaser shows records", func() Fixture {
+		return breakEach(func(m *Memory, l *broken) {
+			l.record = func(name string) ([]byte, error) { return m.record(name), nil }
+		})
+	}, "records-stay-for-the-next-holders"},
+	{"a record needs no lease", func() Fixture {
+		return breakEach(func(m *Memory, l *broken) {
+			l.set = func(lease tenure.Lease, record []byte) bool {
+				if len(record) > maxRecord {
+					return false
+				}
+				m.records[lease.Name()] = slices.Clone(record)
+				return true
+			}
+		})
+	}, "records-are-set-by-holders-only"},
+	{"records have any length", func() Fixture {
+		return breakEach(func(m *Memory, l *broken) {
+			l.set = func(lease tenure.Lease, record []byte) bool {
+				if len(record) > maxRecord {
+					m.records[lease.Name()] = record
+				}
+				return len(record) > maxRecord
+			}
+		})
+	}, "records-are-set-by-holders-only"},
+	{"a record is the caller's slice", func() Fixture {
+		return breakEach(func(m *Memory, l *broken) {
+			l.set = func(lease tenure.Lease, record []byte) bool {
+				if lease.Check() != nil || len(record) > maxRecord || lease.(*memoryLease).leaser != l.memoryLeaser {
+					return false
+				}
+				m.records[lease.Name()] = record
+				return true
+			}
+		})
+	}, "records-are-set-by-holders-only"},
 	{"a new lease ends the Leaser's others", func() Fixture {
 		return breakLeases(func(x *brokenLease) { serial.Add(1); loseAll(x.leaser) })
 	}, "many-goroutines-share-a-leaser"},

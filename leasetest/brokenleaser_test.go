@@ -17,6 +17,8 @@ type broken struct {
 	observe func(tenure.State) tenure.State
 	look    func(name string) error // of Observe, instead; nil goes on
 	close   func() error
+	record  func(name string) ([]byte, error)                   // Record
+	set     func(lease tenure.Lease, record []byte) (done bool) // SetRecord, instead if done
 }
 
 func (l *broken) get(ctx context.Context, c tenure.Claim, acquire func(context.Context, tenure.Claim) (tenure.Lease, error)) (tenure.Lease, error) {
@@ -57,6 +59,20 @@ func (l *broken) Observe(ctx context.Context, name string) (tenure.State, error)
 		s = l.observe(s)
 	}
 	return s, err
+}
+
+func (l *broken) Record(ctx context.Context, name string) ([]byte, error) {
+	if l.record != nil {
+		return l.record(name)
+	}
+	return l.memoryLeaser.Record(ctx, name)
+}
+
+func (l *broken) SetRecord(ctx context.Context, lease tenure.Lease, record []byte) error {
+	if l.set != nil && l.set(lease, record) {
+		return nil
+	}
+	return l.memoryLeaser.SetRecord(ctx, lease, record)
 }
 
 func (l *broken) Close() error {

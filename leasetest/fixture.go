@@ -121,5 +121,7 @@ var cases = []struct {
 	{"errors-say-what-to-do", errorsAdvise},
 	{"bad-claims-are-refused", badClaims},
 	{"many-goroutines-share-a-leaser", manyGoroutines},
+	{"records-stay-for-the-next-holders", recordsStay},
+	{"records-are-set-by-holders-only", recordsOfHoldersOnly},
 	{"ended-calls-are-forgotten", forgets},
 }

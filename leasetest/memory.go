@@ -14,7 +14,8 @@ type Memory struct {
 	mu      sync.Mutex
 	token   uint64
 	queues  map[string][]*entry // in order of arrival
-	changed chan struct{}       // closed and replaced whenever an entry leaves
+	records map[string][]byte
+	changed chan struct{} // closed and replaced whenever an entry leaves
 }
 
 // entry is a claim in a queue.
@@ -26,7 +27,7 @@ type entry struct {
 
 // NewMemory returns an empty store.
 func NewMemory() *Memory {
-	return &Memory{queues: map[string][]*entry{}, changed: make(chan struct{})}
+	return &Memory{queues: map[string][]*entry{}, records: map[string][]byte{}, changed: make(chan struct{})}
 }
 
 // Fixture lets the suite, or any test, make trouble for the store's Leasers.

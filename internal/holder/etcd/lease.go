@@ -103,13 +103,16 @@ func (x *lease) revoke(ctx context.Context, limit time.Duration) error {
 	})
 }
 
+// errKeyGone is why a holder is lost.
+var errKeyGone = errors.New("its key was deleted on the server: it expired there or somebody removed it")
+
 // guard watches the key of a holder. The holder is lost when the key is deleted.
 func (x *lease) guard() {
 	from := x.rev + 1
 	for ctx := x.keeper.ctx; ctx.Err() == nil; {
 		gone, seen := x.gone(ctx, from)
 		if gone {
-			x.keeper.Lose(errors.New("its key was deleted on the server: it expired there or somebody removed it"))
+			x.keeper.Lose(errKeyGone)
 		}
 		from = max(from, seen+1) // compacted revisions cannot be watched again
 		pause(ctx)               // the renewals, not this watch, decide how long we may be cut off

@@ -34,8 +34,8 @@ type Config struct {
 	Clock clock.Clock
 }
 
-// Leaser is a tenure.Leaser over an etcd client. It is a tenure.Awaiter and a
-// tenure.Lister as well.
+// Leaser is a tenure.Leaser over an etcd client. It is a tenure.Awaiter, a
+// tenure.Lister and a tenure.Recorder as well.
 type Leaser struct {
 	client *clientv3.Client
 	owned  bool // the client is closed with us
@@ -50,9 +50,10 @@ type Leaser struct {
 }
 
 var (
-	_ tenure.Leaser  = (*Leaser)(nil)
-	_ tenure.Awaiter = (*Leaser)(nil)
-	_ tenure.Lister  = (*Leaser)(nil)
+	_ tenure.Leaser   = (*Leaser)(nil)
+	_ tenure.Awaiter  = (*Leaser)(nil)
+	_ tenure.Lister   = (*Leaser)(nil)
+	_ tenure.Recorder = (*Leaser)(nil)
 )
 
 // Open connects and makes sure that a server answers, for which it waits until ctx

@@ -77,29 +77,40 @@ func (l *Leaser) Agree(outer context.Context, name string, proposal []byte) ([]b
 // Decided returns the decision for the name, if there is one. Once it, or an Agree, has returned a
 // decision, every call that begins later returns it.
 func (l *Leaser) Decided(outer context.Context, name string) (value []byte, ok bool, err error) {
-	if err := tenure.CheckName(name); err != nil {
-		return nil, false, err
-	}
-	ctx, end, err := l.calls.Begin(outer)
-	if err != nil {
-		return nil, false, err
-	}
-	defer end()
-	cell := l.set.Register(agreement(name)) // atomic, for the promise above
-	defer cell.Close()
-	v, err := cell.Read(ctx)
-	switch {
-	case err == nil:
+	v, err := l.read(outer, name, agreement(name))
+	if err == nil {
 		value, ok, err = disklease.Decision(v)
-	case l.calls.CutShort(outer):
-		return nil, false, tenure.ErrClosed
-	case ctx.Err() != nil || !l.hopeless(err):
-		err = fmt.Errorf("%w: %w", tenure.ErrUnavailable, err)
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("look for the agreement on %q: %w", name, err)
 	}
 	return value, ok, nil
+}
+
+// read reads a register that belongs to a name, atomically.
+func (l *Leaser) read(outer context.Context, name, register string) (v machine.Value, err error) {
+	if err := tenure.CheckName(name); err != nil {
+		return v, err
+	}
+	ctx, end, err := l.calls.Begin(outer)
+	if err != nil {
+		return v, err
+	}
+	defer end()
+	cell := l.set.Register(register)
+	defer cell.Close()
+	if v, err = cell.Read(ctx); err != nil && l.calls.CutShort(outer) {
+		return v, tenure.ErrClosed
+	}
+	return v, l.unavailable(ctx, err)
+}
+
+// unavailable adds to the error of an access what it means, if waiting may cure it.
+func (l *Leaser) unavailable(ctx context.Context, err error) error {
+	if err != nil && (ctx.Err() != nil || !l.hopeless(err)) {
+		return fmt.Errorf("%w: %w", tenure.ErrUnavailable, err)
+	}
+	return err
 }
 
 // agreement is the name of the register.

@@ -40,6 +40,9 @@ type claim struct {
 	left      chan struct{} // closed when it has left, see goodbye
 	over      chan struct{} // closed when the machine is gone
 
+	recording chan struct{} // holds a token while a record is set
+	records   uint64        // how many were; recording's
+
 	mu      sync.Mutex
 	away    bool  // departing is closed
 	goodbye error // of left
@@ -60,6 +63,7 @@ func (l *Leaser) pursue(c tenure.Claim) (*claim, error) {
 		Lease: holder.Make(&l.clocks, c.Name, c.Holder, nil), slots: c.Slots, delay: c.LockDelay, leaser: l, bound: l.header.Delay,
 		entered: make(chan machine.Accessed, l.header.Of), held: make(chan struct{}),
 		departing: make(chan struct{}), left: make(chan struct{}), over: make(chan struct{}),
+		recording: make(chan struct{}, 1),
 	}
 	rand.Read(x.id[:]) // never fails
 	var err error

@@ -14,7 +14,6 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/host/register"
 	"github.com/tenure-lease/tenure/internal/machine"
-	"github.com/tenure-lease/tenure/internal/protocol/disklease"
 )
 
 // Options are a Leaser's needs beside its stores. The zero value will do.
@@ -27,8 +26,8 @@ type Options struct {
 	State string
 }
 
-// Leaser is a tenure.Leaser over a set of stores. It is a tenure.Awaiter and a
-// tenure.Lister as well.
+// Leaser is a tenure.Leaser over a set of stores. It is a tenure.Awaiter, a
+// tenure.Lister and a tenure.Recorder as well.
 type Leaser struct {
 	set       *register.Set
 	header    register.Header
@@ -49,9 +48,10 @@ type Leaser struct {
 }
 
 var (
-	_ tenure.Leaser  = (*Leaser)(nil)
-	_ tenure.Awaiter = (*Leaser)(nil)
-	_ tenure.Lister  = (*Leaser)(nil)
+	_ tenure.Leaser   = (*Leaser)(nil)
+	_ tenure.Awaiter  = (*Leaser)(nil)
+	_ tenure.Lister   = (*Leaser)(nil)
+	_ tenure.Recorder = (*Leaser)(nil)
 )
 
 // New makes a Leaser over a set, which it takes over: Close closes the set as well.
@@ -88,9 +88,6 @@ func (l *Leaser) Delay() time.Duration { return l.set.Delays().Bound() }
 
 // Renewal is the time that the latest renewal of a lease took; 0 if there was none.
 func (l *Leaser) Renewal() time.Duration { return time.Duration(l.renewal.Load()) }
-
-// Obsolete is for the options of stores: it reports whether a store may forget a writer's record.
-func Obsolete(v machine.Value, writer machine.ID) bool { return disklease.Obsolete(v, writer) }
 
 // Close implements tenure.Leaser. It waits for releases to be confirmed for some
 // seconds at most, and a second for each store to let go.

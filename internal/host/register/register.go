@@ -52,15 +52,22 @@ type Cell struct {
 var _ Register = (*Cell)(nil)
 
 // Register opens the register of a name, with atomic reads.
-func (s *Set) Register(name string) *Cell { return s.cell(name, true) }
+func (s *Set) Register(name string) *Cell { return s.cell(name, anybody(), true) }
+
+// RegisterOf is Register for a writer that nobody else is, nor was.
+func (s *Set) RegisterOf(name string, writer machine.ID) *Cell { return s.cell(name, writer, true) }
 
 // Regular opens the register of a name, with reads that are regular and always take
 // one round trip.
-func (s *Set) Regular(name string) *Cell { return s.cell(name, false) }
+func (s *Set) Regular(name string) *Cell { return s.cell(name, anybody(), false) }
 
-func (s *Set) cell(name string, atomic bool) *Cell {
-	var me machine.ID
+// anybody is a writer's ID.
+func anybody() (me machine.ID) {
 	_, _ = rand.Read(me[:]) // never fails
+	return me
+}
+
+func (s *Set) cell(name string, me machine.ID, atomic bool) *Cell {
 	c := &Cell{name: name, atomic: atomic, set: s, turn: make(chan struct{}, 1), closed: make(chan struct{})}
 	access, leave := s.Serve(name, me, func(a machine.Accessed) { c.driver.Accessed(a) })
 	c.leave = leave
@@ -90,7 +97,12 @@ func (c *Cell) Read(ctx context.Context) (machine.Value, error) {
 
 // Write sets the data, of at most MaxData bytes.
 func (c *Cell) Write(ctx context.Context, data []byte) (machine.Version, error) {
-	reply, err := c.do(ctx, machine.Write{Data: data})
+	return c.WriteAt(ctx, 0, data)
+}
+
+// WriteAt is Write with a Seq: see machine.Write.
+func (c *Cell) WriteAt(ctx context.Context, seq uint64, data []byte) (machine.Version, error) {
+	reply, err := c.do(ctx, machine.Write{Data: data, Seq: seq})
 	if err != nil {
 		return machine.Version{}, fmt.Errorf("write register %q: %w", c.name, err)
 	}
