@@ -10,7 +10,7 @@ import (
 
 // event is one JSON line of --events.
 type event struct {
-	Event    string     `json:"event"` // waiting, acquired, renewed, stopping, lingering, lost, exited, released, leader
+	Event    string     `json:"event"` // waiting, acquired, renewed, stopping, lingering, lost, exited, released, leader, done
 	Time     time.Time  `json:"time"`
 	Name     string     `json:"name,omitempty"`
 	Holder   string     `json:"holder,omitempty"`

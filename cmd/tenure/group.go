@@ -37,16 +37,25 @@ type kernel struct{}
 
 func (kernel) kill(group int, sig syscall.Signal) { _ = syscall.Kill(-group, sig) } // one that is gone is no error
 
-// startGroup starts a command with our own standard files, if may has no objection at
-// the last moment. It is killed when the shepherd has been told, though we be stopped.
-func startGroup(argv, env []string, tell func(*shepherd), may func() error) (*group, error) {
-	path, err := exec.LookPath(argv[0])
+// findCommand returns the path of a command. The error has a shell's exit code.
+func findCommand(name string) (string, error) {
+	path, err := exec.LookPath(name)
 	if err != nil && !errors.Is(err, exec.ErrDot) {
 		code := cli.ExitNotFound
 		if errors.Is(err, os.ErrPermission) {
 			code = cli.ExitCannotRun
 		}
-		return nil, cli.Exit(code, fmt.Errorf("cannot run %q: %w", argv[0], err))
+		return "", cli.Exit(code, fmt.Errorf("cannot run %q: %w", name, err))
+	}
+	return path, nil
+}
+
+// startGroup starts a command with our own standard files, if may has no objection at
+// the last moment. It is killed when the shepherd has been told, though we be stopped.
+func startGroup(argv, env []string, tell func(*shepherd), may func() error) (*group, error) {
+	path, err := findCommand(argv[0])
+	if err != nil {
+		return nil, err
 	}
 	s, err := startShepherd()
 	if err != nil {

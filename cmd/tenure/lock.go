@@ -14,6 +14,7 @@ func lockCommand() *cobra.Command {
 	var t tenancy
 	var patience wait
 	var shared bool
+	var e every
 	var o cli.Output
 	cmd := &cobra.Command{
 		Use:   "lock NAME [flags] -- COMMAND [ARG…]",
@@ -29,19 +30,30 @@ Tenure server or an etcd, on Redis servers (see tenure lease init), or among mac
 that each run tenure peer. By default they are
 kept in a directory of this user's, and exclude only what this user runs on this machine.
 
+With --every the command is run once a period, for jobs that many hosts start: the host
+that comes first runs it. Each other one leaves at once, and so does this one, for as
+long after the beginning of a run as --every says. Let it be shorter than the time
+between two starts by more than hosts may be late: 20h for a job that is started each
+night. The store keeps when the last run began, by the clock of its host; clocks may be
+minutes apart. A run counts whether it succeeds or not. With --retry one that failed, or
+whose host died, is run again by the next that comes.
+
 ` + guardHelp + `
 
 With --events and no command the lease is held until standard input ends or
 a signal comes, so that a program in any language can hold a lease: start
 this as a child, read its lines, and stop when it says "lost" or ends.
 
-` + exitHelp,
+` + exitHelp + everyHelp,
 		Example: `  # One backup at a time: of this user on this machine, with nothing to set up;
   # on all machines that share a directory; in the whole cluster.
   tenure lock backup -- pg_dump -f /backup/db.sql
   tenure lock backup --at file:///mnt/shared/leases -- pg_dump -f /backup/db.sql
   tenure lock backup --at etcd://10.0.0.1:2379 -- pg_dump -f /backup/db.sql
   tenure lock backup --at flease:///run/tenure/peer.sock -- pg_dump -f /backup/db.sql
+
+  # A nightly job that cron starts on several hosts: one of them runs it.
+  tenure lock nightly --every 20h --at file:///mnt/shared/leases -- ./backup.sh
 
   # Give up after ten seconds; exit code 75 says that somebody else has it.
   tenure lock nightly-report --wait 10s --ttl 30s -- ./report
@@ -67,11 +79,15 @@ this as a child, read its lines, and stop when it says "lost" or ends.
 			if err := t.complete(cmd, args); err != nil {
 				return err
 			}
-			return lock(context.Background(), &t, patience)
+			if err := e.complete(cmd.Flags(), &t); err != nil {
+				return err
+			}
+			return lock(context.Background(), &t, &e, patience)
 		},
 	}
 	flags := cmd.Flags()
 	t.register(flags)
+	e.register(flags)
 	o.Register(cmd)
 	flags.StringVar(&t.claim.Holder, "holder", "", "the text that others see about us (default host:pid)")
 	flags.Var(&patience, "wait", "how long to wait for the lease, and the server; 0 to try once")
@@ -80,7 +96,7 @@ this as a child, read its lines, and stop when it says "lost" or ends.
 	return cmd
 }
 
-func lock(ctx context.Context, t *tenancy, patience wait) error {
+func lock(ctx context.Context, t *tenancy, e *every, patience wait) error {
 	defer t.events.close()
 	waiting, cancel := patience.bound(ctx)
 	defer cancel()
@@ -89,10 +105,11 @@ func lock(ctx context.Context, t *tenancy, patience wait) error {
 		return err
 	}
 	defer leaser.Close()
-	lease, err := t.acquire(waiting, leaser, patience)
+	lease, err := e.acquire(waiting, t, leaser, patience)
 	if err != nil {
 		return err
 	}
+	t.ended = e.end
 	code, err := t.under(ctx, lease)
 	if err == nil && code != 0 {
 		err = cli.Exit(code, nil)

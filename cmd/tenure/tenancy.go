@@ -27,6 +27,7 @@ type tenancy struct {
 	asJSON bool
 	argv   []string // of the command; empty to hold without one
 
+	ended   func(lease tenure.Lease, code int, err error) error // called when the command has exited; may be nil
 	signals chan os.Signal
 	caught  os.Signal // the last one that ended a calm context
 }
@@ -180,6 +181,11 @@ func (t *tenancy) under(ctx context.Context, lease tenure.Lease, env ...string) 
 	var err error
 	if len(t.argv) > 0 {
 		code, err = g.run(t.argv)
+		if t.ended != nil {
+			if err := t.ended(lease, code, err); err != nil {
+				fmt.Fprintln(os.Stderr, "tenure:", err)
+			}
+		}
 		t.caught = g.told
 	} else {
 		held, stop := t.calm(ctx)

@@ -278,7 +278,7 @@ func TestWaitBoundsTheServer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second) // the engine gives up by itself after 5
 	defer cancel()
 	ten := &tenancy{claim: tenure.Claim{Name: "n"}, at: "redis://" + deaf.Addr().String(), argv: []string{"true"}}
-	err = lock(ctx, ten, wait{50 * time.Millisecond, true})
+	err = lock(ctx, ten, &every{}, wait{50 * time.Millisecond, true})
 	wantExit(t, err, cli.ExitUnavailable)
 	if ctx.Err() != nil {
 		t.Errorf("it waits for the server for longer than --wait: %v", err)

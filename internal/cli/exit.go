@@ -15,6 +15,8 @@ const (
 	ExitUnavailable = 69 // the store cannot be reached or does not answer, or failed: no command was run
 	ExitNotAcquired = 75 // somebody else holds the lease: no command was run
 	ExitLost        = 76 // the lease was lost and the command stopped
+	ExitConfig      = 78 // clocks of hosts contradict each other: no command was run
+	ExitDone        = 79 // the command was run in this period already; beyond sysexits.h
 	ExitCannotRun   = 126
 	ExitNotFound    = 127
 	ExitSignal      = 128 // plus the signal's number

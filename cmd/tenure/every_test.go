@@ -1,0 +1,100 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/cli"
+	"github.com/tenure-lease/tenure/leasetest"
+)
+
+// Each reason not to run the command has its exit code. That it was done is said to people only.
+func TestWhyACommandIsNotRun(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		code int
+		says string
+	}{
+		{tenure.ErrDone, cli.ExitDone, ""},
+		{tenure.ErrClock, cli.ExitConfig, "clocks disagree"},
+		{tenure.ErrLost, cli.ExitLost, "lease lost"},
+		{tenure.ErrUnavailable, cli.ExitUnavailable, "cannot be reached"},
+		{tenure.ErrClaim, cli.ExitFailure, "bad claim"},
+		{cli.Exit(143, errors.New("stopped waiting")), 143, "stopped waiting"},
+	} {
+		for _, people := range []bool{false, true} {
+			var words bytes.Buffer
+			e := &every{}
+			if people {
+				e.words = &words
+			}
+			got := e.refusal(&tenancy{}, fmt.Errorf("nightly: %w", tt.err))
+			wantExit(t, got, tt.code)
+			if says := got.Error(); tt.says != "" && !strings.Contains(says, tt.says) {
+				t.Errorf("%v: the error is %q", tt.err, says)
+			}
+			want := ""
+			if people && errors.Is(tt.err, tenure.ErrDone) {
+				want = "tenure: nightly: done in this period\n"
+			}
+			if words.String() != want {
+				t.Errorf("%v, people look on: %v: said %q, want %q", tt.err, people, words.String(), want)
+			}
+		}
+	}
+}
+
+// A signal ends a look at the record. One that comes too late for that is for the command.
+func TestSignalsBeforeTheCommand(t *testing.T) {
+	ten := &tenancy{claim: tenure.Claim{Name: "n"}, signals: make(chan os.Signal, 1)}
+	ten.signals <- syscall.SIGTERM
+	err := ten.calmly(t.Context(), func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+	wantExit(t, err, cli.ExitSignal+int(syscall.SIGTERM))
+	ten.caught = nil
+	ten.signals <- syscall.SIGHUP
+	if err := ten.calmly(t.Context(), func(ctx context.Context) error { <-ctx.Done(); return nil }); err != nil {
+		t.Errorf("a signal that comes too late ends the look: %v", err)
+	}
+	select {
+	case sig := <-ten.signals:
+		if sig != syscall.SIGHUP {
+			t.Errorf("the command gets %v, want %v", sig, syscall.SIGHUP)
+		}
+	default:
+		t.Error("a signal that comes too late for the look is lost")
+	}
+}
+
+// The end of a command that lost its lease is not recorded, nor is its failure said twice.
+func TestEndWithoutTheLease(t *testing.T) {
+	l := leasetest.NewMemory().Open()
+	defer l.Close()
+	e := &every{period: 1, work: tenure.Periodic{Leaser: l, Claim: tenure.Claim{Name: "n"}, Every: 1}}
+	for _, released := range []bool{true, false} {
+		lease, err := l.Acquire(t.Context(), e.work.Claim)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.run, err = e.work.Begin(t.Context(), lease); err != nil {
+			t.Fatal(err)
+		}
+		if released {
+			if err := lease.Release(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := e.end(lease, 1, nil); err != nil {
+			t.Errorf("the lease was lost before the end: %v: end returns %v", released, err)
+		}
+		if r, err := e.work.Last(t.Context()); err != nil || r.Ended.IsZero() != released || r.Failed == released {
+			t.Errorf("the lease was lost before the end: %v: the last run is %+v, %v", released, r, err)
+		}
+	}
+}
