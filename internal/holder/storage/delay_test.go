@@ -144,9 +144,9 @@ func TestStoresThatAllFailAtFirst(t *testing.T) {
 func TestAStoreThatIsReadyIsNotBlamed(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		l, faults := newMemories(3, term, delay).open(t, storage.Options{})
-		asked := 0
+		var asked atomic.Int32
 		faults[0].Plan = func(register.Op) register.Fault {
-			if asked++; asked == 1 {
+			if asked.Add(1) == 1 {
 				return register.LostBefore
 			}
 			return register.None
@@ -156,8 +156,8 @@ func TestAStoreThatIsReadyIsNotBlamed(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), term)
 		defer cancel()
 		_, err := l.Acquire(ctx, tenure.Claim{Name: "x"})
-		if !errors.Is(err, tenure.ErrUnavailable) || errors.Is(err, register.ErrInjected) || asked < 2 {
-			t.Errorf("two stores hang, and one failed the first of %d times: %v, want %v without its old trouble", asked, err, tenure.ErrUnavailable)
+		if !errors.Is(err, tenure.ErrUnavailable) || errors.Is(err, register.ErrInjected) || asked.Load() < 2 {
+			t.Errorf("two stores hang, and one failed the first of %d times: %v, want %v without its old trouble", asked.Load(), err, tenure.ErrUnavailable)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -52,13 +53,14 @@ func TestArrivalsOnADiskThatHangs(t *testing.T) {
 		}
 		hangs = true
 		as.take(9, 1)
-		kept, refused := 0, false
+		var kept atomic.Int32
+		var refused atomic.Bool
 		for range 2 {
 			go func() {
 				if err := as.keep(9, 1); err != nil {
 					t.Error(err)
 				}
-				kept++
+				kept.Add(1)
 			}()
 			synctest.Wait()
 		}
@@ -67,16 +69,16 @@ func TestArrivalsOnADiskThatHangs(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			refused = true
+			refused.Store(true)
 		}()
 		synctest.Wait()
-		if kept > 0 || refused {
-			t.Errorf("while the disk hangs, %d have gone on with the snapshot; refused: %t", kept, refused)
+		if kept.Load() > 0 || refused.Load() {
+			t.Errorf("while the disk hangs, %d have gone on with the snapshot; refused: %t", kept.Load(), refused.Load())
 		}
 		close(resumes)
 		synctest.Wait()
-		if kept != 2 || !refused || len(as.list) > 0 {
-			t.Errorf("when the disk has answered, %d of 2 have gone on, refused: %t, and %d snapshots are remembered", kept, refused, len(as.list))
+		if kept.Load() != 2 || !refused.Load() || len(as.list) > 0 {
+			t.Errorf("when the disk has answered, %d of 2 have gone on, refused: %t, and %d snapshots are remembered", kept.Load(), refused.Load(), len(as.list))
 		}
 	})
 }

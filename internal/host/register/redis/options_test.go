@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,12 +40,11 @@ func TestNobodyIsWaitedForLonger(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var mu sync.Mutex
-			dials, served := 0, sync.WaitGroup{}
+			var dials atomic.Int32
+			var served sync.WaitGroup
 			var conns []net.Conn
 			o := Options{Addr: "host:1", Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				mu.Lock()
-				dials++
-				mu.Unlock()
+				dials.Add(1)
 				if tt.server == nil {
 					<-ctx.Done()
 					return nil, ctx.Err()
@@ -58,9 +58,9 @@ func TestNobodyIsWaitedForLonger(t *testing.T) {
 			}}
 			after := func(who string, want time.Duration, call func() error) {
 				t.Helper()
-				began, before := time.Now(), dials
-				if err := call(); err == nil || time.Since(began) != want || dials != before+1 {
-					t.Errorf("%s, which %s: after %v and %d connections %v; want %v and one", who, name, time.Since(began), dials-before, err, want)
+				began, before := time.Now(), dials.Load()
+				if err := call(); err == nil || time.Since(began) != want || dials.Load() != before+1 {
+					t.Errorf("%s, which %s: after %v and %d connections %v; want %v and one", who, name, time.Since(began), dials.Load()-before, err, want)
 				}
 			}
 			s := newStore(o, header(0, 1), "seal")
