@@ -53,7 +53,7 @@ func TestWhyACommandIsNotRun(t *testing.T) {
 
 // A signal ends a look at the record. One that comes too late for that is for the command.
 func TestSignalsBeforeTheCommand(t *testing.T) {
-	ten := &tenancy{claim: tenure.Claim{Name: "n"}, signals: make(chan os.Signal, 1)}
+	ten := &tenancy{claim: tenure.Claim{Name: "n"}, signals: make(chan os.Signal, 4)}
 	ten.signals <- syscall.SIGTERM
 	err := ten.calmly(t.Context(), func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 	wantExit(t, err, cli.ExitSignal+int(syscall.SIGTERM))

@@ -23,6 +23,8 @@ type plan struct {
 	names   int
 	length  time.Duration // with faults
 
+	records bool // holders set records
+
 	shared float64 // the part of claims that may be shared
 	idle   float64 // the part of pauses that are longer than the store's Quiet
 	onlook float64 // the part of turns that only look
@@ -90,6 +92,8 @@ func draw(seed uint64) plan {
 	if p.dirs > 1 && r.IntN(2) == 0 {
 		p.outages, p.older = 40*time.Second, r.IntN(2) == 0
 	}
+	// A store that went back may have the only copy that counts of what is no lease.
+	p.records = world.Rand(seed, "records").IntN(2) == 0 && !p.older
 	return p
 }
 
@@ -114,5 +118,6 @@ func (p plan) String() string {
 	add(p.outages > 0, "outages, older copies %v", p.older)
 	add(p.idle > 0, "long pauses")
 	add(p.shared > 0, "shared")
+	add(p.records, "records")
 	return strings.Join(parts, "; ")
 }

@@ -25,6 +25,8 @@ type Habits struct {
 	Onlook float64 // the part of turns that only look
 	Reopen float64 // the part of turns at which a holder closes and opens anew
 	Kill   float64 // ... is killed
+
+	Records bool // the holder of an exclusive lease sets its record
 }
 
 // Leaser is a holder's source of leases.
@@ -181,6 +183,9 @@ func (h *Holder) claim(me, name string) {
 	steady := h.steady()
 	hold := &hold{l, h, max(c.Slots, 1)}
 	h.Judge.acquired(hold)
+	if h.Habits.Records && hold.Slots == 1 {
+		h.chronicle(l)
+	}
 	most := h.Habits.Hold
 	if most == 0 {
 		most = 2 * h.Habits.Term
@@ -231,6 +236,9 @@ func (h *Holder) Last(within time.Duration, atOnce bool) {
 		}
 		hold := &hold{l, h, 1}
 		h.Judge.acquired(hold)
+		if h.Habits.Records {
+			h.chronicle(l)
+		}
 		h.Judge.over(hold, "releases")
 		ctx, cancel = context.WithTimeout(context.Background(), 5*time.Second)
 		if err := l.Release(ctx); err != nil {

@@ -17,6 +17,7 @@ type Judge struct {
 	greatest  map[string]uint64 // token of all tenures
 	exclusive map[string]uint64 // token of exclusive tenures
 	orphaned  map[string]bool   // the last tenure was not released
+	records   map[string]uint64 // token of the last record that was set
 }
 
 // hold is a tenure that its process believes in.
@@ -28,7 +29,7 @@ type hold struct {
 
 // NewJudge makes the judge of a world.
 func NewJudge(w *world.World) *Judge {
-	return &Judge{w: w, held: map[string][]*hold{}, greatest: map[string]uint64{}, exclusive: map[string]uint64{}, orphaned: map[string]bool{}}
+	return &Judge{w: w, held: map[string][]*hold{}, greatest: map[string]uint64{}, exclusive: map[string]uint64{}, orphaned: map[string]bool{}, records: map[string]uint64{}}
 }
 
 // acquired takes in a new tenure.
