@@ -87,6 +87,24 @@ func Example_fencing() {
 	// stale fencing token: 1, but 2 was seen: the lease has passed to another holder
 }
 
+func ExamplePeriodic() {
+	leaser := open()
+	defer leaser.Close()
+
+	nightly := tenure.Periodic{Leaser: leaser, Claim: tenure.Claim{Name: "nightly"}, Every: 20 * time.Hour}
+	for range 2 { // as two hosts would at midnight
+		err := nightly.Do(context.Background(), func(context.Context, tenure.Lease) error {
+			fmt.Println("backing up")
+			return nil
+		})
+		fmt.Println("done before:", errors.Is(err, tenure.ErrDone))
+	}
+	// Output:
+	// backing up
+	// done before: false
+	// done before: true
+}
+
 func ExampleElection_Lead() {
 	leaser := open()
 	defer leaser.Close()

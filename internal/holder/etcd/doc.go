@@ -61,6 +61,11 @@
 // waits keeps its place in the queue for TTL + LockDelay, too. If the server grants more than it was
 // asked for, the rest goes to the holder, and not to the delay.
 //
+// # Records
+//
+// The record of NAME is the key NAME.record. One transaction compares the create revision of the
+// holder's key and puts the record, so a holder whose key is gone sets none.
+//
 // # Assumptions
 //
 // The server keeps a lease at least for its TTL after it received a renewal that it answers. Tenure's

@@ -67,6 +67,17 @@
 // must never be made twice belongs there, and a decision that has to be quick belongs in a lease.
 // examples/hierarchy shows the two together. Decisions are never forgotten.
 //
+// # Records
+//
+// The record of a name is a register of its own, with atomic reads. Stores cannot compare, so SetRecord
+// gives each record a version that is smaller than those of all later tenures, and stores keep the
+// greatest. For example, a holder with token 7 has read version (3, 5·1), the first record of token 5.
+// It stops in front of its write of (4, 7·1). Its lease passes to token 9, whose read shows
+// (3, 5·1) as well, and which writes (4, 9·1). When the first goes on, its (4, 7·1) is smaller.
+//
+// A record lasts as long as a majority of the stores keeps what it acknowledged. Unlike a lease it does
+// not expire, so a store that was restored from a copy may bring back an older one.
+//
 // # Left out
 //
 // A claim that waits cannot keep its place if it is cut off for longer than Δ/2. There is no hand-over to
