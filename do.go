@@ -19,6 +19,16 @@ func Do(ctx context.Context, l Leaser, c Claim, fn func(ctx context.Context, lea
 	return run(ctx, lease, fn)
 }
 
+// TryDo is Do for a claim that does not wait: its error wraps ErrHeld if the claim cannot be admitted at
+// once, and fn was not called.
+func TryDo(ctx context.Context, l Leaser, c Claim, fn func(ctx context.Context, lease Lease) error) error {
+	lease, err := l.TryAcquire(ctx, c)
+	if err != nil {
+		return err
+	}
+	return run(ctx, lease, fn)
+}
+
 // run calls fn with a context that ends with the lease, then releases it.
 func run(ctx context.Context, lease Lease, fn func(context.Context, Lease) error) (err error) {
 	held, cancel := context.WithCancelCause(ctx)

@@ -280,3 +280,28 @@ func TestDoReadsTheClock(t *testing.T) {
 		}
 	})
 }
+
+// TryDo runs the work if the lease is free, and else says that it is held without calling it.
+func TestTryDo(t *testing.T) {
+	inMemory(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
+		l := store.Open()
+		defer l.Close()
+		claim := tenure.Claim{Name: "n", TTL: ttl, Holder: "first"}
+		began := time.Now()
+		failure, ran := errors.New("failure"), false
+		err := tenure.TryDo(t.Context(), l, claim, func(ctx context.Context, lease tenure.Lease) error {
+			err := tenure.TryDo(ctx, l, claim, func(context.Context, tenure.Lease) error { ran = true; return nil })
+			var held tenure.HeldError
+			if !errors.Is(err, tenure.ErrHeld) || !errors.As(err, &held) || held.Holder != "first" || time.Now() != began {
+				t.Errorf("a second TryDo returns %v after %v, want %q at once, with the holder", err, time.Since(began), tenure.ErrHeld)
+			}
+			return failure
+		})
+		if err != failure || ran {
+			t.Errorf("TryDo returns %v, and the second one has run: %v; want %v and false", err, ran, failure)
+		}
+		if s, err := l.Observe(t.Context(), "n"); err != nil || len(s.Holders) > 0 {
+			t.Errorf("after TryDo the lease is held by %v, %v", s.Holders, err)
+		}
+	})
+}

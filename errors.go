@@ -16,6 +16,8 @@ var (
 	// ErrReleased is the end of a tenure by Release or by Leaser.Close.
 	ErrReleased = errors.New("lease released")
 
+	// ErrHeld says that a claim has to wait. Each HeldError wraps it.
+	ErrHeld = errors.New("held by another")
 	// ErrClosed is returned by a Leaser after Close.
 	ErrClosed = errors.New("leaser is closed; open a new one")
 
@@ -38,6 +40,9 @@ type HeldError struct {
 	Holder string    // one of those who hold it
 	Until  time.Time // when that tenure ends unless renewed; zero if unknown
 }
+
+// Unwrap returns ErrHeld.
+func (HeldError) Unwrap() error { return ErrHeld }
 
 func (e HeldError) Error() string {
 	if e.Until.IsZero() {

@@ -22,6 +22,8 @@ type Lease interface {
 	Deadline() time.Time
 	// Done is closed when the tenure ends, before another holder may start.
 	Done() <-chan struct{}
+	// Context ends when the tenure does, with a cause that is Err. It has neither a deadline nor values.
+	Context() context.Context
 	// Err is nil until Done is closed, and afterwards wraps ErrReleased or
 	// ErrLost and says why.
 	Err() error

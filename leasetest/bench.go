@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +19,8 @@ type bench struct {
 	Fixture
 	ctx   context.Context // ends long after a case should have
 	names string          // prefix of all names of this run
+
+	acquired atomic.Int32
 }
 
 func newBench(t testing.TB, name string, f Fixture) *bench {
@@ -63,6 +66,9 @@ func (b *bench) acquire(l tenure.Leaser, c tenure.Claim) tenure.Lease {
 	if err != nil {
 		b.Fatalf("acquire %q: %v", c.Name, err)
 	}
+	if b.acquired.Add(1)%2 == 1 {
+		_ = lease.Context() // each other lease is asked for its context before it ends; see ended
+	}
 	return lease
 }
 
@@ -95,6 +101,9 @@ func (b *bench) held(lease tenure.Lease, when string) {
 	if closed(lease.Done()) {
 		b.Errorf("%s: Done is closed, want it open", when)
 	}
+	if ctx := lease.Context(); closed(ctx.Done()) {
+		b.Errorf("%s: the context has ended: %v", when, context.Cause(ctx))
+	}
 }
 
 // ended reports a lease that should have ended for the reason and has not.
@@ -108,6 +117,9 @@ func (b *bench) ended(lease tenure.Lease, why error, when string) {
 	}
 	if !closed(lease.Done()) {
 		b.Errorf("%s: Done is open, want it closed", when)
+	}
+	if ctx := lease.Context(); !closed(ctx.Done()) || !errors.Is(context.Cause(ctx), why) {
+		b.Errorf("%s: the context has ended: %v, with the cause %v, want %q", when, closed(ctx.Done()), context.Cause(ctx), why)
 	}
 }
 

@@ -201,7 +201,7 @@ var misbehaviors = []struct {
 	{"renewals come every third of TTL and lock delay", func() Fixture {
 		return breakLeases(func(x *brokenLease) {
 			if c := x.entry.claim; (c.TTL+c.LockDelay)/3 > c.TTL {
-				x.cancel()
+				x.cancel(nil)
 			}
 		})
 	}, "lock-delay-longer-than-the-ttl"},

@@ -16,7 +16,7 @@ type memoryLease struct {
 	leaser *memoryLeaser
 	entry  *entry
 	ctx    context.Context // ends with the tenure
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 	done   chan struct{}
 
 	mu       sync.Mutex
@@ -44,7 +44,7 @@ func (l *memoryLeaser) join(ctx context.Context, c tenure.Claim) (*memoryLease, 
 		l.store.remove(x.entry)
 		return nil, err
 	}
-	x.ctx, x.cancel = context.WithCancel(context.Background())
+	x.ctx, x.cancel = context.WithCancelCause(context.Background())
 	x.deadline = sent.Add(x.ttl())
 	x.mu.Lock() // the alarm may ring at once
 	x.alarm = time.AfterFunc(x.deadline.Sub(l.now()), func() { x.Check() })
@@ -91,15 +91,16 @@ func (x *memoryLease) end(err error) {
 	if x.err == nil {
 		x.err = err
 		x.alarm.Stop()
-		x.cancel()
+		x.cancel(err)
 		close(x.done)
 	}
 }
 
-func (x *memoryLease) Name() string          { return x.entry.claim.Name }
-func (x *memoryLease) Holder() string        { return x.entry.claim.Holder }
-func (x *memoryLease) Token() uint64         { return x.entry.token }
-func (x *memoryLease) Done() <-chan struct{} { return x.done }
+func (x *memoryLease) Name() string             { return x.entry.claim.Name }
+func (x *memoryLease) Holder() string           { return x.entry.claim.Holder }
+func (x *memoryLease) Token() uint64            { return x.entry.token }
+func (x *memoryLease) Done() <-chan struct{}    { return x.done }
+func (x *memoryLease) Context() context.Context { return x.ctx }
 
 func (x *memoryLease) Deadline() time.Time {
 	x.mu.Lock()

@@ -201,7 +201,10 @@ func (w *guardWorld) Now() machine.Mono {
 func (w *guardWorld) Alarm(at machine.Mono) *clock.Alarm { return w.clock.Alarm(at) }
 
 // worldLease is the lease, as the guard sees it.
-type worldLease struct{ *guardWorld }
+type worldLease struct {
+	tenure.Lease // of which nothing more is needed
+	*guardWorld
+}
 
 func (l worldLease) Name() string          { return "x" }
 func (l worldLease) Holder() string        { return "guard" }
@@ -463,7 +466,7 @@ func playGuard(t *testing.T, seed uint64, seen map[string]int) {
 	go w.renew()
 
 	// The guard.
-	lease := worldLease{w}
+	lease := worldLease{guardWorld: w}
 	g := guard{lease: lease, clock: w, ttl: w.ttl, events: &events{}, words: io.Discard}
 	herd := &shepherd{pipe: orders{pipe, w}, gone: func() error { <-obeyed; return nil }}
 	var got int

@@ -21,6 +21,7 @@ import (
 
 // fakeLease is held for a minute.
 type fakeLease struct {
+	tenure.Lease // of which nothing more is needed
 	check   func() error
 	release func(context.Context) error
 	left    time.Duration // until the deadline; 0: a minute

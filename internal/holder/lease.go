@@ -1,6 +1,7 @@
 package holder
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -46,7 +47,9 @@ type Lease struct {
 
 	stop    func()        // called at the end; nil if nothing has to be stopped
 	done    chan struct{} // closed at the end
-	verdict chan error    // for the caller that waits for the claim's admission
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	verdict chan error // for the caller that waits for the claim's admission
 }
 
 // Errors with which tenures end.
@@ -172,6 +175,19 @@ func (l *Lease) Done() <-chan struct{} {
 	return l.done
 }
 
+// Context implements tenure.Lease.
+func (l *Lease) Context() context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx == nil {
+		l.ctx, l.cancel = context.WithCancelCause(context.Background())
+		if l.ended {
+			l.cancel(l.why)
+		}
+	}
+	return l.ctx
+}
+
 // Lose ends the tenure as lost.
 func (l *Lease) Lose(why error) { l.End(fmt.Errorf("%w: %w", tenure.ErrLost, why)) }
 
@@ -225,6 +241,9 @@ func (l *Lease) end(err error) {
 	l.ended, l.why = true, err
 	if l.done != nil {
 		close(l.done)
+	}
+	if l.cancel != nil {
+		l.cancel(err)
 	}
 	if l.stop != nil {
 		l.stop()
