@@ -304,6 +304,7 @@ func TestWhichSlotsAreFreed(t *testing.T) {
 	for what, tt := range map[string]struct {
 		change  func(s *Store, p *slot, began machine.Mono)
 		needed  bool
+		lesser  bool // there is a lesser one beside it, in the same place
 		kept    bool // among the slots of writers
 		settled bool // the inherited one, too
 		idle    bool
@@ -315,6 +316,7 @@ func TestWhichSlotsAreFreed(t *testing.T) {
 		"it is not written yet":       {change: func(_ *Store, p *slot, _ machine.Mono) { p.dirty = true }, kept: true, idle: true},
 		"it has no place":             {change: func(_ *Store, p *slot, _ machine.Mono) { p.at = nowhere }, kept: true, idle: true},
 		"it is needed":                {needed: true, kept: true, settled: true},
+		"it outdoes its neighbour":    {lesser: true, kept: true, settled: true},
 		"the place is in doubt":       {change: func(s *Store, _ *slot, _ machine.Mono) { s.home.doubt = errHost }, kept: true, settled: true, idle: true},
 		"the look did not meet it":    {change: func(s *Store, _ *slot, _ machine.Mono) { s.home.place = "n" }, kept: true, settled: true, idle: true},
 		"the place has gone just now": {change: func(s *Store, _ *slot, _ machine.Mono) { s.home = nil }, kept: true, idle: true},
@@ -324,6 +326,10 @@ func TestWhichSlotsAreFreed(t *testing.T) {
 			name = "x"
 		}
 		s, _ := tidyStore(found{"m", 0, recordOf("y", 9, 0)}, found{"m", 2, recordOf(name, 3, 0)})
+		if tt.lesser {
+			r := recordOf(name, 1, 0)
+			s.lookout.sights["m"].slots[1].copies = [2]*record{&r, &r}
+		}
 		s.opts.Obsolete = func(name string, _ machine.Value, _ machine.ID) bool { return name == "o" }
 		began := s.lookout.began
 		aSlot := func() *slot {
