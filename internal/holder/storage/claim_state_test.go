@@ -146,6 +146,7 @@ func TestHopelessTrouble(t *testing.T) {
 	}{
 		{disklease.ErrRecord, true, true},
 		{register.ErrTooLong, true, true},
+		{quorumregister.ErrExhausted, true, true},
 		{register.ErrForeign, true, false},
 		{register.ErrNewer, true, false},
 		{register.ErrMismatch, true, false},
@@ -193,4 +194,21 @@ func TestAMeasuredDelayIsPassedOn(t *testing.T) {
 		}
 		x.depart()
 	})
+}
+
+// TestHowLongAStoreIsStale: for the quiet time from its latest step back, and no other store is.
+func TestHowLongAStoreIsStale(t *testing.T) {
+	const quiet = time.Minute
+	tr := newTroubles(3, quiet)
+	first := machine.Mono(0).Add(time.Hour)
+	again := first.Add(quiet / 2)
+	tr.note(first, quorumregister.Stale{Base: 1})
+	tr.note(again, quorumregister.Stale{Base: 1})
+	for at, want := range map[machine.Mono]bool{first: true, again.Add(quiet - 1): true, again.Add(quiet): false} {
+		for store := range 3 {
+			if got := tr.stale(at, store); got != (want && store == 1) {
+				t.Errorf("store 1 went back, and again %v later; store %d is stale %v after that: %v", quiet/2, store, at.Sub(again), got)
+			}
+		}
+	}
 }

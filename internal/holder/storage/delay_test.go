@@ -327,3 +327,18 @@ func TestAgreementInAnotherStore(t *testing.T) {
 		})
 	}
 }
+
+// TestATryThatCannotEnter: if a majority of the stores fail, a try returns, though another hangs.
+func TestATryThatCannotEnter(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		l, faults := newMemories(3, term, delay).open(t, storage.Options{})
+		faults[0].Fail(register.ErrInjected)
+		faults[1].Fail(register.ErrInjected)
+		faults[2].Hang()
+		began := time.Now()
+		_, err := l.TryAcquire(t.Context(), tenure.Claim{Name: "x"})
+		if took := time.Since(began); !errors.Is(err, tenure.ErrUnavailable) || took > time.Second {
+			t.Errorf("a try where two of three stores fail, and one hangs: %v after %v, want %v at once", err, took, tenure.ErrUnavailable)
+		}
+	})
+}

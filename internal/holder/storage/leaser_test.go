@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -79,6 +80,48 @@ func TestEndedClaimsAreForgotten(t *testing.T) {
 			})
 		})
 	}
+}
+
+// closing is a store that notes that it was closed.
+type closing struct {
+	register.Store
+	closed atomic.Bool
+}
+
+func (c *closing) Close() error { c.closed.Store(true); return c.Store.Close() }
+
+// TestCloseWaitsForClaims: no machine of a claim is left when Close returns, and the stores are
+// closed behind the last one.
+func TestCloseWaitsForClaims(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := clock.NewSimulated(1)
+		store := &closing{Store: register.NewMemory(register.Header{Set: machine.ID{1}, Of: 1, Term: time.Second, Delay: time.Millisecond}).Open()}
+		set, err := register.NewSetBy(c.Now, []register.Store{store})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := New(set, Options{Clock: c})
+		l.minded.Add(1) // a claim whose machine takes long to stop
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			l.Close()
+		}()
+		time.Sleep(time.Minute)
+		select {
+		case <-ended:
+			t.Error("Close has returned, and the machine of a claim is still there")
+		default:
+		}
+		if store.closed.Load() {
+			t.Error("the stores are closed, and the machine of a claim is still there")
+		}
+		l.minded.Done()
+		<-ended
+		if !store.closed.Load() {
+			t.Error("Close has returned, and has not closed the stores")
+		}
+	})
 }
 
 // TestTheClockOfALeaser is that of the system unless another is given.

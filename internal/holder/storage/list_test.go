@@ -3,6 +3,7 @@ package storage_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,15 +13,35 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumregister"
 )
 
-// TestAListOfMany: it looks at some names at a time, and at all of them in the end.
+// crowded is a store that takes a while, and knows at how many names it was asked to look at a time.
+type crowded struct {
+	register.Store
+	most int
+}
+
+func (c *crowded) Do(ops []register.Op) []register.Reply {
+	time.Sleep(delay / 4)
+	names := map[string]bool{}
+	for _, op := range ops {
+		if _, query := op.Op.(quorumregister.Query); query {
+			names[op.Name] = true
+		}
+	}
+	c.most = max(c.most, len(names))
+	return c.Store.Do(ops)
+}
+
+// TestAListOfMany: it looks at some names at a time, which share accesses, and at all of them in the end.
 func TestAListOfMany(t *testing.T) {
 	simulate(t, func(t *testing.T) {
-		l, _ := newMemories(1, term, delay).open(t, storage.Options{})
+		l, faults := newMemories(1, term, delay).open(t, storage.Options{})
 		for i := range 150 { // more than twice as many as it looks at at a time
 			if err := acquire(t, l, fmt.Sprintf("free/%03d", i)).Release(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
+		store := &crowded{Store: faults[0].Store}
+		faults[0].Store = store
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
@@ -32,6 +53,9 @@ func TestAListOfMany(t *testing.T) {
 		case <-ended:
 		case <-time.After(100 * term):
 			t.Error("a list of many names does not end")
+		}
+		if store.most < 32 || store.most > 64 {
+			t.Errorf("it looked at up to %d names at a time, want about 64", store.most)
 		}
 	})
 }
@@ -66,8 +90,12 @@ func TestAListOfWhatCannotBeRead(t *testing.T) {
 			}
 			return register.None
 		}
-		if names, err := l.List(t.Context(), ""); !errors.Is(err, tenure.ErrUnavailable) || !errors.Is(err, register.ErrInjected) {
+		names, err := l.List(t.Context(), "")
+		if !errors.Is(err, tenure.ErrUnavailable) || !errors.Is(err, register.ErrInjected) {
 			t.Errorf("%q, %v: want %v, for one of three names cannot be read", names, err, tenure.ErrUnavailable)
+		}
+		if !slices.Equal(names, []string{"x", "z"}) {
+			t.Errorf("as held are listed %q, and of y nobody knows", names)
 		}
 	})
 }

@@ -57,7 +57,6 @@ func (o *onlooker) look(ctx context.Context) (tenure.State, error) {
 		regular := o.leaser.set.Regular(o.name)
 		defer regular.Close()
 		watcher = o.leaser.watcher(nil)
-		begun = o.leaser.clock.Now()
 		v, err = regular.Read(ctx)
 	}
 	switch {

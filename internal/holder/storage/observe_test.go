@@ -323,3 +323,65 @@ func TestSlowLooksAreEvidence(t *testing.T) {
 		slow.delay.Store(0)
 	})
 }
+
+// TestALookWithoutTheRightToWrite: while the stores disagree, an onlooker that may not write reads
+// regularly. It takes no holder for dead then, whatever it has seen before, and the lease may last
+// for a Term from that read, however long it had tried to read atomically.
+func TestALookWithoutTheRightToWrite(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		all := newMemories(3, term, term/disklease.MinTerms)
+		holder, hf := all.open(t, storage.Options{})
+		looking, lf := all.open(t, storage.Options{})
+		acquire(t, holder, "x")
+		for _, f := range hf {
+			f.Hang() // and the holder dies
+		}
+		time.Sleep(term / 10)
+		if s, err := looking.Observe(t.Context(), "x"); err != nil || len(s.Holders) != 1 {
+			t.Fatalf("%+v, %v, want the holder", s, err)
+		}
+		store := all[0].Open()
+		old := store.Do([]register.Op{{Name: "x", Op: quorumregister.Query{}}})[0].Value.(quorumregister.State)
+		newer := machine.Version{Seq: old.Version.Seq + 100, Writer: old.Version.Writer}
+		store.Do([]register.Op{{Name: "x", Writer: newer.Writer, Op: quorumregister.Put{Version: newer, Data: old.Data}}})
+		lf[2].Hang()
+		for _, f := range lf {
+			f.Plan = func(op register.Op) register.Fault {
+				if _, put := op.Op.(quorumregister.Put); put {
+					time.Sleep(5 * term / disklease.MinTerms)
+					return register.LostBefore
+				}
+				return register.None
+			}
+		}
+		time.Sleep(looking.Takeover() + term/10)
+		s, err := looking.Observe(t.Context(), "x")
+		if err != nil || len(s.Holders) != 1 {
+			t.Fatalf("%+v, %v, of a regular read: want the holder, of whose death it is no evidence", s, err)
+		}
+		if left := time.Until(s.Holders[0].Until); left != term {
+			t.Errorf("after a regular read the lease may last for another %v, want %v from that read", left, term)
+		}
+	})
+}
+
+// TestAwaitSeesAnotherHolder: a holder in the place of another is news, though they are as many.
+func TestAwaitSeesAnotherHolder(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		l, _ := newMemories(1, term, delay).open(t, storage.Options{})
+		lease := acquire(t, l, "x")
+		since, err := l.Observe(t.Context(), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := lease.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		next := acquire(t, l, "x")
+		ctx, cancel := context.WithTimeout(t.Context(), 20*term)
+		defer cancel()
+		if s, err := l.Await(ctx, since); err != nil || len(s.Holders) != 1 || s.Holders[0].Token != next.Token() {
+			t.Errorf("an Await, since token %d held, while %d does: %+v, %v", since.Holders[0].Token, next.Token(), s, err)
+		}
+	})
+}

@@ -49,9 +49,16 @@ func TestWitnesses(t *testing.T) {
 			if err := os.WriteFile(w.path("x"), b, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if got := w.of("x"); got != nil {
-				t.Errorf("of a file that is damaged at byte %d: %q", i, got)
-			}
+			func() {
+				defer func() {
+					if r := recover(); r != nil {
+						t.Errorf("a file of %d bytes that is damaged at byte %d ends the process: %v", len(b), i, r)
+					}
+				}()
+				if got := w.of("x"); got != nil {
+					t.Errorf("of a file that is damaged at byte %d: %q", i, got)
+				}
+			}()
 		}
 	}
 	w.keep("x", seen)
@@ -131,7 +138,7 @@ func TestForgedWitnesses(t *testing.T) {
 	})
 }
 
-// TestOldWitnesses: an observation of a month ago is removed.
+// TestOldWitnesses: an observation of a month ago is removed, and one of a few weeks ago stays.
 func TestOldWitnesses(t *testing.T) {
 	w := newWitnesses(t.TempDir(), machine.ID{1})
 	w.keep("old", []byte("seen"))
@@ -139,10 +146,16 @@ func TestOldWitnesses(t *testing.T) {
 	if err := os.Chtimes(w.path("old"), month, month); err != nil {
 		t.Fatal(err)
 	}
+	w.keep("recent", []byte("seen"))
+	weeks := time.Now().Add(-29 * 24 * time.Hour)
+	if err := os.Chtimes(w.path("recent"), weeks, weeks); err != nil {
+		t.Fatal(err)
+	}
 	w.keep("new", []byte("seen"))
-	files, err := os.ReadDir(w.dir)
-	if err != nil || len(files) != 1 || files[0].Name() != filepath.Base(w.path("new")) {
-		t.Errorf("%v, %v: want the new one only", files, err)
+	for name, want := range map[string]bool{"old": false, "recent": true, "new": true} {
+		if _, err := os.Stat(w.path(name)); (err == nil) != want {
+			t.Errorf("the %s observation is there: %v, want %v", name, err == nil, want)
+		}
 	}
 }
 
@@ -182,6 +195,9 @@ func TestAWitnessThatCannotBePutInPlace(t *testing.T) {
 	if err != nil || len(files) != 1 {
 		t.Errorf("%v, %v: want what was there before", files, err)
 	}
+	if w.keep("y", []byte("seen")); w.dir != "" {
+		t.Errorf("it goes on writing to %s, where it failed", w.dir)
+	}
 }
 
 // TestAWitnessThatIsKnown is not written again: a claim that is refused once a second would wear out the disk.
@@ -199,7 +215,15 @@ func TestAWitnessThatIsKnown(t *testing.T) {
 	if got := w.of("x"); string(got) != "seen" {
 		t.Errorf("a claim that has seen nothing leaves %q, want what was known before", got)
 	}
+	w.keep("x", []byte("seen again"))
+	first, err := os.Stat(w.path("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	w.keep("x", []byte("seen later"))
+	if later, err := os.Stat(w.path("x")); err != nil || os.SameFile(first, later) {
+		t.Errorf("%v, and the file was written in place: another process may read half of it", err)
+	}
 	if got := newWitnesses(filepath.Dir(w.dir), machine.ID{1}).of("x"); string(got) != "seen later" {
 		t.Errorf("another process reads %q, want what was seen last", got)
 	}

@@ -264,3 +264,83 @@ func TestHandlesThatAreGoneAreForgotten(t *testing.T) {
 		t.Errorf("%d handles are remembered, and %d as put aside; there are %d", n, len(s.doomed), files)
 	}
 }
+
+// A look begins before it reads the first place: what is written while it reads may be missing.
+func TestALookBeginsBeforeItReads(t *testing.T) {
+	b := newBench(t, InitOptions{})
+	do(t, b.open(), put("x", 1, 1, "data"))
+	f := &faulty{}
+	b.files = f
+	s := b.open()
+	began := b.clock.now()
+	f.before = func(step, _ string) {
+		if step == "open" {
+			b.clock.pass(testWait / 4)
+		}
+	}
+	do(t, s, query("x"))
+	if s.lookout.began != began {
+		t.Errorf("a look of which reading took %v counts from %v, want %v", testWait/4, s.lookout.began, began)
+	}
+}
+
+// The notes of a register are in the order of their writers.
+func TestNotesAreInOrder(t *testing.T) {
+	b := newBench(t, InitOptions{})
+	s, other := b.open(), b.open()
+	for _, w := range []byte{9, 3, 7, 1, 5} {
+		do(t, s, note("x", 1, w, "n"))
+		do(t, other, note("x", 1, w+1, "n"))
+	}
+	shows(t, b.open(), "x", "0  1=n 2=n 3=n 4=n 5=n 6=n 7=n 8=n 9=n 10=n")
+}
+
+// A handle that moves to a new file knows what is in it: each record in a slot of its own, whole,
+// under the generation that it is written with. All other slots are free, the first one next.
+func TestWhatAHandleKnowsOfANewFile(t *testing.T) {
+	b := newBench(t, InitOptions{})
+	s := b.open()
+	do(t, s, put("x", 3, 1, "three"), put("y", 4, 2, "four"), note("y", 1, 2, "n"))
+	old := s.home
+	s.home.doubt = errors.New("a write failed")
+	for _, p := range s.slots {
+		p.fresh, p.dirty = true, true
+	}
+	s.slots[key{writer(3), "z"}] = &slot{rec: record{writer: writer(3), name: "z"}, at: nowhere, dirty: true}
+	s.lost = true
+	b.clock.pass(testWait)
+	if err := s.recover(); err != nil {
+		t.Fatal(err)
+	}
+	if s.home == old || s.lost || s.wrote != b.clock.now() || s.homeless() {
+		t.Errorf("moved: %v, lost: %v, written last at %v, homeless: %v; want it moved just now, at %v", s.home != old, s.lost, s.wrote, s.homeless(), b.clock.now())
+	}
+	if _, err := old.f.ReadAt(aligned(block), 0); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("a read of the file before: %v, want %v", err, os.ErrClosed)
+	}
+	if got := b.handles(); !slices.Equal(got, []string{s.home.place}) {
+		t.Errorf("there are the files %v, want %v alone", got, s.home.place)
+	}
+	taken := map[int]bool{}
+	for k, p := range s.slots {
+		if p.fresh || p.dirty || taken[p.at] || p.at < 0 || p.at > 2 {
+			t.Errorf("%s is in slot %d, taken by another: %v, to be written again: %v, as in a slot of another's: %v", k.name, p.at, taken[p.at], p.dirty, p.fresh)
+			continue
+		}
+		taken[p.at] = true
+		for c := range 2 {
+			change(t, b, s.home.place, copyAt(s.home.slots, c, p.at), block, func(raw []byte) {
+				if r, err := decodeRecord(raw); err != nil || r.name != k.name || r.writer != k.writer || r.gen != p.rec.gen || r.slot != p.at || r.version != p.rec.version || r.noteSeq != p.rec.noteSeq || r.floor != 4 {
+					t.Errorf("copy %d of %s is %+v, %v, and held to be %+v in slot %d", c, k.name, r, err, p.rec, p.at)
+				}
+			})
+		}
+	}
+	var free []int
+	for i := s.home.slots - 1; i > 2; i-- {
+		free = append(free, i)
+	}
+	if !slices.Equal(s.home.free, free) {
+		t.Errorf("free are the slots %v, want %v", s.home.free, free)
+	}
+}

@@ -33,6 +33,10 @@ func (k *toldKeeper) recover(s *Store) error {
 	return k.recovers
 }
 
+func (k *toldKeeper) leave(_ *Store, forget bool) {
+	k.did = append(k.did, fmt.Sprintf("leave, forget: %v", forget))
+}
+
 func (k *toldKeeper) failed(s *Store, _ []*slot, err error) {
 	k.did = append(k.did, "failed")
 	s.home.doubt = err

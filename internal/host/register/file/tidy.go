@@ -59,7 +59,7 @@ func (c *census) forgettable(at spot, r *record, whole bool) bool {
 		}
 		other = other || o.rec.wrote()
 		d := o.rec.version.Compare(r.version)
-		greater = greater || o.safe && (d > 0 || d == 0 && o.at.compare(at) > 0 && r.wrote())
+		greater = greater || o.safe && (d > 0 || d == 0 && o.at.compare(at) > 0)
 	}
 	if greater && r.noteSeq == 0 {
 		return true
@@ -85,7 +85,7 @@ func (s *Store) forgets(c *census, g *sight) bool {
 	top, kept := g.top(), false
 	for _, place := range s.lookout.order {
 		other := s.lookout.sights[place].top()
-		kept = kept || place != g.place && !s.lookout.condemned(place) && (other > top || other == top && place > g.place)
+		kept = kept || !s.lookout.condemned(place) && (other > top || other == top && place > g.place)
 	}
 	if !kept && top > 0 {
 		return false // the last witness of how far the tokens went
