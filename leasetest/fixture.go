@@ -121,5 +121,5 @@ var cases = []struct {
 	{"errors-say-what-to-do", errorsAdvise},
 	{"bad-claims-are-refused", badClaims},
 	{"many-goroutines-share-a-leaser", manyGoroutines},
-	{"ended-calls-are-forgotten", forgets},
+	{"ended-calls-are-forgotten", contextsAreForgotten},
 }

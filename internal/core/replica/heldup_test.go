@@ -56,7 +56,7 @@ func TestMembersThatHoldUp(t *testing.T) {
 		r := keyReader(9)
 		k := &r.reads.keys
 		for i := range uint64(5) {
-			k.log.Add(puts(t, 2, 10+i, "k"), nil)
+			k.log.Add(entryOfPuts(t, 2, 10+i, "k"), nil)
 		}
 		k.missed = []missed{{holders: []machine.NodeID{3}}, {}}
 		tt.change(k)

@@ -24,8 +24,8 @@ func keyReader(released uint64) *Replica {
 	return r
 }
 
-// puts is an entry of one put for each key.
-func puts(t *testing.T, term, index uint64, keys ...string) *raftpb.Entry {
+// entryOfPuts is an entry of one put for each key.
+func entryOfPuts(t *testing.T, term, index uint64, keys ...string) *raftpb.Entry {
 	t.Helper()
 	b := batch{Term: term, From: 1}
 	for _, key := range keys {
@@ -95,7 +95,7 @@ func TestWhatIsHeldIsNamedOrBehindTheHorizon(t *testing.T) {
 	last := uint64(9)
 	for range maxHeld + 5 {
 		last++
-		k.appended(puts(t, 2, last, fmt.Sprint(last)))
+		k.appended(entryOfPuts(t, 2, last, fmt.Sprint(last)))
 	}
 	horizon, held := k.held(last)
 	if len(held) != maxHeld {

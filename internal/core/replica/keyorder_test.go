@@ -151,9 +151,9 @@ func TestAllThatWaitsForAnEntryIsReleasedWithIt(t *testing.T) {
 	} {
 		r := keyReader(9)
 		k := &r.reads.keys
-		k.appended(puts(t, 2, 10, "a", "b", "c"))
+		k.appended(entryOfPuts(t, 2, 10, "a", "b", "c"))
 		for i, key := range []string{"a", "b", "c"} {
-			k.appended(puts(t, 2, uint64(11+i), key))
+			k.appended(entryOfPuts(t, 2, uint64(11+i), key))
 			k.assured(uint64(11 + i)) // no holder lacks it
 		}
 		for i := range k.log.unreleased() {

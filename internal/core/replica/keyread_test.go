@@ -54,7 +54,7 @@ func TestAReadOfAKeySeesWhatIsReleased(t *testing.T) {
 		r.raft = newStage(t).members[0].r.raft
 		k := &r.reads.keys
 		for i, key := range c.entries {
-			k.appended(puts(t, 2, uint64(10+i), key))
+			k.appended(entryOfPuts(t, 2, uint64(10+i), key))
 		}
 		r.reads.committed = uint64(9 + len(c.entries))
 		k.read(r.now, ReadKeys{ID: 5, Keys: keyspan.Set{{Key: []byte("k")}}})
@@ -85,7 +85,7 @@ func TestAReadOfAKeyWaitsForNothingElse(t *testing.T) {
 		r.raft = newStage(t).members[0].r.raft
 		k := &r.reads.keys
 		for i, key := range keys {
-			k.appended(puts(t, 2, uint64(10+i), key))
+			k.appended(entryOfPuts(t, 2, uint64(10+i), key))
 		}
 		k.read(r.now, ReadKeys{ID: 5, Keys: keyspan.Set{{Key: []byte("k")}}})
 		k.reads[0].confirmed(12)
@@ -109,7 +109,7 @@ func TestAReadOfAKeyWaitsForNothingElse(t *testing.T) {
 	r, k := begin("k")
 	k.again(9) // the entry was the leader's before, and is replaced
 	k.truncated(10, 10)
-	k.appended(puts(t, 3, 10, "x"))
+	k.appended(entryOfPuts(t, 3, 10, "x"))
 	r.reads.committed = 10
 	k.reads[0].confirmed(10)
 	served(r, 10)

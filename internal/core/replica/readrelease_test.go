@@ -272,7 +272,7 @@ func TestTheOrderChangesWithTheLog(t *testing.T) {
 		rl := &r.reads
 		rl.keys.leaseKeys = nil
 		for i := range uint64(5) {
-			rl.keys.appended(puts(t, 2, 10+i, "k"))
+			rl.keys.appended(entryOfPuts(t, 2, 10+i, "k"))
 		}
 		rl.keys.releaseThrough(tt.through)
 		rl.handedOut = tt.handedOut

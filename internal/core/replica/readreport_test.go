@@ -113,7 +113,7 @@ func TestWhatAcknowledgmentsReport(t *testing.T) {
 		rl.promises, rl.received = newAsked(quorumlease.Config{Self: 1}, r.now), 9
 		m := &raftpb.Message{Type: raftpb.MsgAppResp.Enum(), Term: new(uint64(5)), To: new(uint64(2)), Index: new(uint64(12))}
 		tt.change(m)
-		body := rl.acknowledges(r.moment, &r.effects, m)
+		body := rl.attachReport(r.moment, &r.effects, m)
 		got, ok := body.(reported)
 		if ok != (tt.received > 0) || !ok && (body != any(m) || rl.received != 9 || len(m.GetContext()) > 0) {
 			t.Errorf("an acknowledgment %s is sent as %+v, and the log is the leader's up to %d", tt.name, body, rl.received)
@@ -216,7 +216,7 @@ func TestTheLeadersOwnAcknowledgment(t *testing.T) {
 	rl.count(quorumlease.Memberships{{Index: 1, Voters: []machine.NodeID{1, 2, 3}}})
 	rl.durable, rl.reported = 10, lastReport{everyone: true, lapse: 1}
 	m := &raftpb.Message{Type: raftpb.MsgAppResp.Enum(), Term: new(uint64(5)), To: new(uint64(1)), Index: new(uint64(12))}
-	got, ok := rl.acknowledges(r.moment, &r.effects, m).(reported)
+	got, ok := rl.attachReport(r.moment, &r.effects, m).(reported)
 	if !ok || got.Report.Durable != 12 || got.Report.Received != 12 || len(r.sends) != 2 {
 		t.Errorf("the leader acknowledges 12 with %+v, and %d messages go at once, want 2", got, len(r.sends))
 	}
@@ -228,7 +228,7 @@ func TestTheLeadersOwnAcknowledgment(t *testing.T) {
 	for _, leader := range []machine.NodeID{1, 2} {
 		rl.reported = lastReport{everyone: true, lapse: 1}
 		r.leader, m.To = leader, new(uint64(leader))
-		if rl.acknowledges(r.moment, &r.effects, m); rl.reported.everyone || rl.reported.lapse != machine.Never {
+		if rl.attachReport(r.moment, &r.effects, m); rl.reported.everyone || rl.reported.lapse != machine.Never {
 			t.Errorf("with an acknowledgment to %d, what was told is remembered as %+v", leader, rl.reported)
 		}
 	}
@@ -325,7 +325,7 @@ func TestUpToWhereReadersWait(t *testing.T) {
 		rl := &r.reads
 		rl.far = tt.far
 		for i, key := range []string{"a", "b", "k", "c"} {
-			rl.keys.log.Add(puts(t, 2, 10+uint64(i), key), nil)
+			rl.keys.log.Add(entryOfPuts(t, 2, 10+uint64(i), key), nil)
 		}
 		rl.keys.log.releaseThrough(10)
 		rl.keys.log.forget(10)

@@ -89,7 +89,7 @@ func TestStatusOfOtherMembers(t *testing.T) {
 	rl := &r.reads
 	rl.promises = newAsked(quorumlease.Config{Self: 1, Boot: 1, TTL: time.Second}, r.now)
 	for index := range uint64(2) {
-		rl.keys.appended(puts(t, 3, 10+index, "k"))
+		rl.keys.appended(entryOfPuts(t, 3, 10+index, "k"))
 	}
 	rl.committed, rl.released, rl.setting.cells = 10, 5, division(t)
 	if got := rl.status(r.moment); got.Left >= 0 || got.Released != 9 || got.Held != 1 || got.Cells != rl.setting.cells {
