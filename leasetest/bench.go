@@ -47,8 +47,8 @@ func (b *bench) leaser() tenure.Leaser {
 	return l
 }
 
-// needs skips the case unless the fixture can make the trouble.
-func (b *bench) needs(what string, has bool) {
+// require skips the case unless the fixture can make the trouble.
+func (b *bench) require(what string, has bool) {
 	b.Helper()
 	if !has {
 		b.Skipf("the fixture has no %s", what)

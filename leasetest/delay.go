@@ -23,7 +23,7 @@ func lockDelay(b *bench) {
 		b.Errorf("%v from release to the next holder: a release is not delayed", d)
 	}
 
-	b.needs("Cut", b.Cut != nil)
+	b.require("Cut", b.Cut != nil)
 	b.lose(l, lease)
 	lost := time.Now()
 	b.delayed(m, lost, c.LockDelay)
@@ -65,7 +65,7 @@ func longDelay(b *bench) {
 	b.release(lease)
 	b.release(b.now(m, b.claim(), "after the release of a lease with a lock delay of 100 TTLs"))
 
-	b.needs("Cut", b.Cut != nil)
+	b.require("Cut", b.Cut != nil)
 	c.LockDelay = 4 * b.TTL
 	lease = b.acquire(l, c)
 	b.lose(l, lease)

@@ -16,7 +16,7 @@ func errorsAdvise(b *bench) {
 	l, m := b.leaser(), b.leaser()
 	lease := b.acquire(l, b.claim())
 	_, err := m.TryAcquire(b.ctx, b.claim())
-	b.tells("TryAcquire of a held name", err, nil, lease.Name(), lease.Holder())
+	b.wantError("TryAcquire of a held name", err, nil, lease.Name(), lease.Holder())
 
 	for what, edit := range map[string]func(*tenure.Claim){
 		"TTL":        func(c *tenure.Claim) { c.TTL = -time.Second },
@@ -27,25 +27,25 @@ func errorsAdvise(b *bench) {
 		c := b.claim()
 		edit(&c)
 		_, err := m.TryAcquire(b.ctx, c)
-		b.tells("a claim with a bad "+what, err, tenure.ErrClaim, what)
+		b.wantError("a claim with a bad "+what, err, tenure.ErrClaim, what)
 	}
 
-	b.needs("Cut", b.Cut != nil)
+	b.require("Cut", b.Cut != nil)
 	b.Cut(m)
 	ctx, cancel := context.WithTimeout(b.ctx, b.TTL/4)
 	_, err = m.TryAcquire(ctx, b.claim())
 	cancel()
-	b.tells("TryAcquire, cut off", err, tenure.ErrUnavailable)
+	b.wantError("TryAcquire, cut off", err, tenure.ErrUnavailable)
 	b.Heal(m)
 	b.lose(l, lease)
-	b.tells("Err of a lost lease", lease.Err(), tenure.ErrLost)
-	b.tells("Check of a lost lease", lease.Check(), tenure.ErrLost)
+	b.wantError("Err of a lost lease", lease.Err(), tenure.ErrLost)
+	b.wantError("Check of a lost lease", lease.Check(), tenure.ErrLost)
 	b.Heal(l)
 }
 
-// tells reports an error that is not is, does not have the words, says nothing beside its kind,
+// wantError reports an error that is not is, does not have the words, says nothing beside its kind,
 // or says one thing twice.
-func (b *bench) tells(what string, err, is error, words ...string) {
+func (b *bench) wantError(what string, err, is error, words ...string) {
 	b.Helper()
 	if err == nil {
 		b.Errorf("%s: no error", what)

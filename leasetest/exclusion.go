@@ -35,7 +35,7 @@ func exclusive(b *bench) {
 // exclusiveUnderPartitions cuts off holders for longer than their leases last. Others wait
 // meanwhile, and are cut off now and then as well.
 func exclusiveUnderPartitions(b *bench) {
-	b.needs("Cut", b.Cut != nil)
+	b.require("Cut", b.Cut != nil)
 	j := b.judge()
 	ctx, cancel := context.WithTimeout(b.ctx, 10*b.TTL)
 	defer cancel()

@@ -123,5 +123,5 @@ var cases = []struct {
 	{"many-goroutines-share-a-leaser", manyGoroutines},
 	{"records-stay-for-the-next-holders", recordsStay},
 	{"records-are-set-by-holders-only", recordsOfHoldersOnly},
-	{"ended-calls-are-forgotten", forgets},
+	{"ended-calls-are-forgotten", contextsAreForgotten},
 }

@@ -13,9 +13,9 @@ import (
 // forgetful is for how many looks, a hundredth of a second apart, something may refer to a call.
 var forgetful = 3000
 
-// forgets makes calls of each kind, and looks whether the Leaser refers to their contexts when
+// contextsAreForgotten makes calls of each kind, and looks whether the Leaser refers to their contexts when
 // they have ended: in a program that runs for long such things fill the memory.
-func forgets(b *bench) {
+func contextsAreForgotten(b *bench) {
 	holder, l := b.leaser(), b.leaser()
 	c := b.claim()
 	for _, call := range []struct {

@@ -34,7 +34,7 @@ func releaseFrees(b *bench) {
 }
 
 func releaseNotNewer(b *bench) {
-	b.needs("Cut", b.Cut != nil)
+	b.require("Cut", b.Cut != nil)
 	l, m := b.leaser(), b.leaser()
 	lost := b.acquire(l, b.claim())
 	b.lose(l, lost)

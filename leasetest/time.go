@@ -24,7 +24,7 @@ func renewed(b *bench) {
 }
 
 func shortOutage(b *bench) {
-	b.needs("Cut", b.Cut != nil)
+	b.require("Cut", b.Cut != nil)
 	l := b.leaser()
 	lease := b.acquire(l, b.claim())
 	b.Cut(l)
@@ -45,7 +45,7 @@ func (b *bench) lose(l tenure.Leaser, lease tenure.Lease) {
 }
 
 func doneAtDeadline(b *bench) {
-	b.needs("Cut", b.Cut != nil)
+	b.require("Cut", b.Cut != nil)
 	l := b.leaser()
 	lease := b.acquire(l, b.claim())
 	if d := time.Until(lease.Deadline()); d > b.TTL {
@@ -66,7 +66,7 @@ func doneAtDeadline(b *bench) {
 // deadlineFromSend makes answers slow: a deadline that counts from the answer is
 // later by as much than what the store promised.
 func deadlineFromSend(b *bench) {
-	b.needs("Lag", b.Lag != nil)
+	b.require("Lag", b.Lag != nil)
 	l := b.leaser()
 	lag := b.TTL / 5
 	b.Lag(l, lag)
@@ -84,7 +84,7 @@ func deadlineFromSend(b *bench) {
 
 // lateRenewal lets every renewal reach the store, and every answer come too late.
 func lateRenewal(b *bench) {
-	b.needs("Lag", b.Lag != nil)
+	b.require("Lag", b.Lag != nil)
 	l := b.leaser()
 	lease := b.acquire(l, b.claim())
 	b.Lag(l, 2*b.TTL)
@@ -99,7 +99,7 @@ func lateRenewal(b *bench) {
 // lossIsFinal heals a partition just after the deadline, while the lock delay
 // keeps the name in the holder's hands as far as the store can tell.
 func lossIsFinal(b *bench) {
-	b.needs("Cut", b.Cut != nil)
+	b.require("Cut", b.Cut != nil)
 	l := b.leaser()
 	c := b.claim()
 	c.LockDelay = 2 * b.TTL

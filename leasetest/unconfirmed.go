@@ -11,7 +11,7 @@ import (
 // unconfirmed releases a lease while the store cannot be reached: the caller must hear that
 // the next holder may have to wait, and the lease is over all the same.
 func unconfirmed(b *bench) {
-	b.needs("Cut", b.Cut != nil)
+	b.require("Cut", b.Cut != nil)
 	l, m := b.leaser(), b.leaser()
 	lease := b.acquire(l, b.claim())
 	b.Cut(l)
@@ -44,7 +44,7 @@ func unconfirmed(b *bench) {
 // suspend has the machine of a holder sleep. Nothing there runs meanwhile; on waking, the
 // first look at the lease must show that time went on.
 func suspend(b *bench) {
-	b.needs("Suspend", b.Suspend != nil)
+	b.require("Suspend", b.Suspend != nil)
 	l := b.leaser()
 	lease := b.acquire(l, b.claim())
 	b.Cut(l) // no renewal may get through as soon as it wakes

@@ -65,7 +65,7 @@ func startOrdered(ctx context.Context, kind, dir string, timeout time.Duration) 
 	for _, id := range ids {
 		if err == nil {
 			var done orderedDone
-			done, err = g[id].does(orderedWork{Clients: 1})
+			done, err = g[id].work(orderedWork{Clients: 1})
 			leader = done.Leader
 		}
 	}
@@ -112,7 +112,7 @@ func (g orderedGroup) measure(kind string, leader machine.NodeID, clients, paylo
 	for i := range machine.NodeID(3) {
 		work := orderedWork{Clients: (clients + 2 - int(i)) / 3, Payload: payload, Length: length}
 		all.Go(func() {
-			done, failed := g[(leader+i-1)%3+1].does(work)
+			done, failed := g[(leader+i-1)%3+1].work(work)
 			mu.Lock()
 			defer mu.Unlock()
 			err = errors.Join(err, failed)
@@ -140,10 +140,10 @@ func (g orderedGroup) fail(leader machine.NodeID, hangs bool, after time.Duratio
 	var done orderedDone
 	var failed error
 	var other sync.WaitGroup
-	other.Go(func() { done, failed = g[leader%3+1].does(orderedWork{Clients: 1, Payload: 1, Length: before + after}) })
+	other.Go(func() { done, failed = g[leader%3+1].work(orderedWork{Clients: 1, Payload: 1, Length: before + after}) })
 	time.Sleep(before)
 	at := clock.Now()
-	err = g[leader].fails(hangs)
+	err = g[leader].fail(hangs)
 	other.Wait()
 	last := at
 	for _, end := range done.Ends {
@@ -207,7 +207,7 @@ func (b broadcastBench) run(ctx context.Context, dir string) (report broadcastRe
 			if !b.crash {
 				break
 			}
-			f, err := b.failures(ctx, kind, at)
+			f, err := b.measureFailures(ctx, kind, at)
 			if err != nil {
 				return report, err
 			}
@@ -260,8 +260,8 @@ func (b broadcastBench) rates(ctx context.Context, dir string) (runs []broadcast
 // turns is how many each kind has with each number of clients.
 func (b broadcastBench) turns() int { return max(int(b.length/turn), 1) }
 
-// failures has the leader of a kind of group fail in both ways.
-func (b broadcastBench) failures(ctx context.Context, kind, dir string) (f broadcastFailure, err error) {
+// measureFailures has the leader of a kind of group fail in both ways.
+func (b broadcastBench) measureFailures(ctx context.Context, kind, dir string) (f broadcastFailure, err error) {
 	f.Kind = kind
 	for _, way := range []struct {
 		how   string

@@ -87,8 +87,8 @@ func startOrderedMember(ctx context.Context, cfg orderedConfig, ln net.Listener)
 	return m, nil
 }
 
-// does has the member work.
-func (m *orderedMember) does(w orderedWork) (done orderedDone, err error) {
+// work has the member work.
+func (m *orderedMember) work(w orderedWork) (done orderedDone, err error) {
 	if err = m.say.Encode(w); err == nil {
 		err = m.hear.Decode(&done)
 	}
@@ -98,8 +98,8 @@ func (m *orderedMember) does(w orderedWork) (done orderedDone, err error) {
 	return done, err
 }
 
-// fails kills the member, or stops it so that its connections stay open.
-func (m *orderedMember) fails(hangs bool) error {
+// fail kills the member, or stops it so that its connections stay open.
+func (m *orderedMember) fail(hangs bool) error {
 	if hangs {
 		return m.process.Process.Signal(syscall.SIGSTOP)
 	}

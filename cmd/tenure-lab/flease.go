@@ -108,7 +108,7 @@ func (b *fleaseBench) run(tmax, d, hold time.Duration, w io.Writer) error {
 			return err
 		}
 	}
-	b.turns(ctx, ps, d)
+	b.runTurns(ctx, ps, d)
 	fmt.Fprintf(w, "%.0f acquisitions a second; taking %d leases\n", b.TurnsPerS, b.Leases)
 	empty := heap()
 	held, err := b.take(ctx, ps, tmax)
@@ -171,8 +171,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// turns has callers take and release leases, each names of its own.
-func (b *fleaseBench) turns(ctx context.Context, ps []*flease.Peer, d time.Duration) {
+// runTurns has callers take and release leases, each names of its own.
+func (b *fleaseBench) runTurns(ctx context.Context, ps []*flease.Peer, d time.Duration) {
 	end := time.Now().Add(d)
 	var all sync.WaitGroup
 	var mu sync.Mutex

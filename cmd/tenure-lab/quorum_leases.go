@@ -207,8 +207,8 @@ func quorumLeasesTable(w io.Writer, r widearea.Report) {
 	}
 	tw.Flush()
 	fmt.Fprintln(w)
-	controlsTable(w, r)
-	shiftsTable(w, r)
+	printControls(w, r)
+	printShifts(w, r)
 	fmt.Fprintln(tw, "LOCAL CLUSTER\tPOLICY\tA SECOND\t95 % CONFIDENCE\tLEADER BUSY\tOTHERS BUSY\tSTALE\tFAILED\t")
 	for _, t := range r.Measured.Throughput {
 		fmt.Fprintf(tw, "%s\t%s\t%.0f\t%.0f to %.0f\t%s\t%s\t%d\t%d\t\n", t.What, throughputName(t), t.Mean, t.Low, t.High, percent(t.Leader), percent(t.Others), t.Stale, t.Failed)

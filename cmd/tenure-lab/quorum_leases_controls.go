@@ -187,8 +187,8 @@ func localAround(r widearea.Report) chart.Chart {
 	return c
 }
 
-// shiftsTable prints what changes of holders cost, the paper's ways and ours.
-func shiftsTable(w io.Writer, r widearea.Report) {
+// printShifts prints what changes of holders cost, the paper's ways and ours.
+func printShifts(w io.Writer, r widearea.Report) {
 	if len(r.Measured.Controls.Changes) == 0 {
 		return
 	}
@@ -203,8 +203,8 @@ func shiftsTable(w io.Writer, r widearea.Report) {
 	fmt.Fprintln(w)
 }
 
-// controlsTable prints what deaths cost under the paper's own protocol and under ours.
-func controlsTable(w io.Writer, r widearea.Report) {
+// printControls prints what deaths cost under the paper's own protocol and under ours.
+func printControls(w io.Writer, r widearea.Report) {
 	c := r.Measured.Controls
 	if len(c.Deaths) == 0 {
 		return

@@ -102,7 +102,7 @@ position of is ordered, and one more may be.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd, func(ctx context.Context, c *memberClient) error {
 				say := func(what string, i int, message []byte) error {
-					quiet := c.says(ctx, cmd.ErrOrStderr())
+					quiet := c.announceWait(ctx, cmd.ErrOrStderr())
 					var position broadcast.Position
 					err := c.ask(ctx, "POST", "/broadcast", string(message), &position)
 					quiet()

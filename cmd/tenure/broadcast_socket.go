@@ -170,8 +170,8 @@ func (c *memberClient) unreached(ctx context.Context, err error) error {
 // patience is the time after which a client reports each time that it waits, and for whom.
 const patience = 3 * time.Second
 
-// says prints on a stream, until it is stopped, that a client waits, if that takes long.
-func (c *memberClient) says(ctx context.Context, out io.Writer) (stop func()) {
+// announceWait prints on a stream, until it is stopped, that a client waits, if that takes long.
+func (c *memberClient) announceWait(ctx context.Context, out io.Writer) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {

@@ -140,14 +140,14 @@ func (b *benched) run(ctx context.Context, paths []string, single bool, n int) e
 	}
 	b.Proposed.TTLMS, b.Proposed.DelayMS, b.Proposed.TakeoverMS = millis(h.Term), millis(h.Delay), millis(storage.Takeover(h))
 	bar.Clear()
-	return b.leases(ctx, paths, single, delay)
+	return b.benchLeases(ctx, paths, single, delay)
 }
 
 // rounds is how many leases are taken, and how often one is renewed.
 const rounds = 20
 
-// leases uses the engine, on stores that are made for the occasion.
-func (b *benched) leases(ctx context.Context, paths []string, single bool, delay time.Duration) error {
+// benchLeases uses the engine, on stores that are made for the occasion.
+func (b *benched) benchLeases(ctx context.Context, paths []string, single bool, delay time.Duration) error {
 	var dirs []string
 	for _, path := range paths {
 		dir, err := os.MkdirTemp(path, "TENURE.bench*.new") // which stores take for litter

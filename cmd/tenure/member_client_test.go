@@ -258,7 +258,7 @@ func TestSaysWhatItWaitsFor(t *testing.T) {
 			return &http.Response{StatusCode: http.StatusConflict, Body: io.NopCloser(strings.NewReader(why + "\n"))}, nil
 		})}}
 		var said []string
-		quiet := c.says(t.Context(), writerTo(func(line string) {
+		quiet := c.announceWait(t.Context(), writerTo(func(line string) {
 			said = append(said, fmt.Sprintf("%v %s", time.Since(begun), line))
 		}))
 		time.Sleep(5*patience + time.Second)

@@ -48,7 +48,7 @@ that --at names, this command waits for that.
 				if err != nil {
 					return err
 				}
-				quiet := c.says(ctx, cmd.ErrOrStderr())
+				quiet := c.announceWait(ctx, cmd.ErrOrStderr())
 				var members map[broadcast.MemberID]string
 				err = c.ask(ctx, "POST", "/regroup", string(body), &members)
 				if quiet(); err != nil {

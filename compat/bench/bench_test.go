@@ -96,7 +96,7 @@ func TestSummarize(t *testing.T) {
 
 func TestReadsTable(t *testing.T) {
 	var text bytes.Buffer
-	readsTable(&text, summarize([]result{
+	printReads(&text, summarize([]result{
 		{Case: "put", Variant: "tenure", Rate: 1, CPU: 1},
 		{Case: "reads-follower", Variant: "echo", Rate: 100, CPU: 10},
 		{Case: "reads-follower", Variant: "tenure all", Rate: 80, CPU: 15, Local: 0.995},
@@ -106,7 +106,7 @@ func TestReadsTable(t *testing.T) {
 		t.Errorf("want %q, and nothing of other cases, in\n%s", want, &text)
 	}
 	text.Reset()
-	if readsTable(&text, []result{{Case: "put"}}); text.Len() > 0 {
+	if printReads(&text, []result{{Case: "put"}}); text.Len() > 0 {
 		t.Errorf("a table of no reads:\n%s", &text)
 	}
 }

@@ -14,16 +14,16 @@ import (
 const kills = 3
 
 func gapOpen(ctx context.Context, b *bench) (result, error) {
-	return b.gaps(ctx, b.cluster.Leader, openLoop)
+	return b.measureGaps(ctx, b.cluster.Leader, openLoop)
 }
 
 func gapClosed(ctx context.Context, b *bench) (result, error) {
-	return b.gaps(ctx, b.cluster.Leader, closedLoop)
+	return b.measureGaps(ctx, b.cluster.Leader, closedLoop)
 }
 
-// gaps measures the longest time in which no put was acknowledged, around each kill of
+// measureGaps measures the longest time in which no put was acknowledged, around each kill of
 // a member.
-func (b *bench) gaps(ctx context.Context, who func(context.Context) (int, error), write func(context.Context, *clientv3.Client, func())) (result, error) {
+func (b *bench) measureGaps(ctx context.Context, who func(context.Context) (int, error), write func(context.Context, *clientv3.Client, func())) (result, error) {
 	var gaps []time.Duration
 	for range kills {
 		member, err := who(ctx)

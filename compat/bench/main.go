@@ -54,7 +54,7 @@ func main() {
 			json.NewEncoder(os.Stdout).Encode(map[string]any{"runs": results, "medians": medians})
 		} else {
 			table(os.Stdout, medians)
-			readsTable(os.Stdout, medians)
+			printReads(os.Stdout, medians)
 		}
 		if opt.plot != "" && err == nil {
 			err = os.WriteFile(opt.plot, plot(medians), 0o644)

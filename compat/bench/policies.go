@@ -65,20 +65,20 @@ func (b *bench) alone(ctx context.Context, member int, op func(context.Context, 
 }
 
 func policyLeaderDies(ctx context.Context, b *bench) (result, error) {
-	return b.dies(ctx, b.cluster.Leader)
+	return b.measureDeath(ctx, b.cluster.Leader)
 }
 
 func policyHolderDies(ctx context.Context, b *bench) (result, error) {
-	return b.dies(ctx, func(ctx context.Context) (int, error) {
+	return b.measureDeath(ctx, func(ctx context.Context) (int, error) {
 		var err error
 		b.leader, err = b.cluster.Leader(ctx)
 		return b.follower(), err
 	})
 }
 
-// dies measures the longest time without an acknowledged put around the kill of a
+// measureDeath measures the longest time without an acknowledged put around the kill of a
 // member. Alone there is nobody else, and it would measure how long a start takes.
-func (b *bench) dies(ctx context.Context, who func(context.Context) (int, error)) (result, error) {
+func (b *bench) measureDeath(ctx context.Context, who func(context.Context) (int, error)) (result, error) {
 	if len(b.cluster.Members) < 3 {
 		return result{}, nil
 	}
@@ -87,5 +87,5 @@ func (b *bench) dies(ctx context.Context, who func(context.Context) (int, error)
 		return result{}, err
 	}
 	defer stop()
-	return b.gaps(ctx, who, openLoop)
+	return b.measureGaps(ctx, who, openLoop)
 }

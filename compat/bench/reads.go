@@ -58,14 +58,16 @@ func (v variant) binary() string {
 	return self
 }
 
-func readsLeader(ctx context.Context, b *bench) (result, error) { return b.reads(ctx, b.leader) }
-
-func readsFollower(ctx context.Context, b *bench) (result, error) {
-	return b.reads(ctx, b.follower())
+func measureReadsAtLeader(ctx context.Context, b *bench) (result, error) {
+	return b.measureReads(ctx, b.leader)
 }
 
-func readsSerializable(ctx context.Context, b *bench) (result, error) {
-	return b.reads(ctx, b.follower(), clientv3.WithSerializable())
+func measureReadsAtFollower(ctx context.Context, b *bench) (result, error) {
+	return b.measureReads(ctx, b.follower())
+}
+
+func measureSerializableReads(ctx context.Context, b *bench) (result, error) {
+	return b.measureReads(ctx, b.follower(), clientv3.WithSerializable())
 }
 
 // follower is one of them; alone, a member is its own.
@@ -76,8 +78,8 @@ func (b *bench) follower() int {
 	return b.leader
 }
 
-// reads gets single keys at one member.
-func (b *bench) reads(ctx context.Context, member int, options ...clientv3.OpOption) (result, error) {
+// measureReads gets single keys at one member.
+func (b *bench) measureReads(ctx context.Context, member int, options ...clientv3.OpOption) (result, error) {
 	cli, err := b.cluster.Client(member)
 	if err != nil {
 		return result{}, err
@@ -108,8 +110,8 @@ func (b *bench) reads(ctx context.Context, member int, options ...clientv3.OpOpt
 	return r, err
 }
 
-// readsTable holds reads against the echo, if both were measured.
-func readsTable(w io.Writer, medians []result) {
+// printReads holds reads against the echo, if both were measured.
+func printReads(w io.Writer, medians []result) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	defer tw.Flush()
 	header := "\ncase\tserver\tops/s\tof echo\tCPU/op\tof echo\tunder a lease\t"

@@ -110,7 +110,7 @@ func measure(ctx context.Context, name string, callers int, d time.Duration) ([]
 		var r result
 		switch p, self := c.(*peers); {
 		case self && which == "renew":
-			r, err = p.renewals(ctx, d)
+			r, err = p.measureRenewals(ctx, d)
 		case all[0][which] == nil:
 			continue
 		default:

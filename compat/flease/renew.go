@@ -21,10 +21,10 @@ const (
 	lateAt      = 0.1
 )
 
-// renewals finds how many renewals a second the peers keep up with: leases are added
+// measureRenewals finds how many renewals a second the peers keep up with: leases are added
 // until renewals are late, or one is lost. Its latencies are by how much renewals were
 // later than half of the lease.
-func (p *peers) renewals(ctx context.Context, d time.Duration) (best result, err error) {
+func (p *peers) measureRenewals(ctx context.Context, d time.Duration) (best result, err error) {
 	p.release() // the leases that the cases before hold
 	defer p.release()
 	var held []tenure.Lease

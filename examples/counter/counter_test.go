@@ -81,8 +81,8 @@ func (g *trio) config(id broadcast.MemberID, ln net.Listener) broadcast.Config {
 	}
 }
 
-// misses has one be away for so long that the others have forgotten what it missed.
-func (g *trio) misses(id broadcast.MemberID) {
+// miss has one be away for so long that the others have forgotten what it missed.
+func (g *trio) miss(id broadcast.MemberID) {
 	g.t.Helper()
 	if err := g.counters[id].close(); err != nil {
 		g.t.Fatal(err)
@@ -101,7 +101,7 @@ func TestCounter(t *testing.T) {
 	if got := ask(t, g.counters[3], "GET", "/"); got != "5" {
 		t.Errorf("member 3 shows %s, want 5", got)
 	}
-	g.misses(2)
+	g.miss(2)
 	c, err := newCounter(g.config(2, nil))
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +132,7 @@ func (h gate) Handle(ctx context.Context, r slog.Record) error {
 // shows that, and not what it had before.
 func TestReadOfOneThatIsBehind(t *testing.T) {
 	g := newTrio(t)
-	g.misses(2)
+	g.miss(2)
 	cfg := g.config(2, nil)
 	asks := make(chan struct{})
 	cfg.Logger = slog.New(gate{slog.DiscardHandler, "asks for the messages that it lacks", asks})

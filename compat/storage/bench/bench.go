@@ -68,7 +68,7 @@ func measure(ctx context.Context, opt options, progress io.Writer) (_ []result, 
 	}
 	// Waiting takes long and costs nothing: let it go on beside the rest.
 	waits := b.begin(ctx)
-	err = errors.Join(b.operations(ctx), b.costs(ctx), waits())
+	err = errors.Join(b.measureOperations(ctx), b.measureCosts(ctx), waits())
 	return b.results, err
 }
 
@@ -98,7 +98,7 @@ func (b *bench) begin(ctx context.Context) (wait func() error) {
 	})
 	start("takeover", func(ctx context.Context) error { return b.takeover(ctx, byTenure, 15*time.Second, b.delay) })
 	start("takeover", func(ctx context.Context) error { return b.takeover(ctx, asSanlock, 8*time.Second, b.delay) })
-	start("renew", func(ctx context.Context) error { return b.renewals(ctx, atOneSecond, leastTerm, time.Second) })
+	start("renew", func(ctx context.Context) error { return b.measureRenewals(ctx, atOneSecond, leastTerm, time.Second) })
 	return func() error { all.Wait(); return errs }
 }
 

@@ -14,8 +14,8 @@ import (
 // costTerm is the Δ of the leases whose cost is measured.
 const costTerm = serverTTL * time.Second
 
-// costs measures what it takes to hold 0, 1, 8 and 64 leases, at each variant in turn.
-func (b *bench) costs(ctx context.Context) error {
+// measureCosts measures what it takes to hold 0, 1, 8 and 64 leases, at each variant in turn.
+func (b *bench) measureCosts(ctx context.Context) error {
 	counts := []int{0, 1, 8, 64}
 	wanted := false
 	for _, n := range counts {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// operations measures acquire, renew and release, in turn.
-func (b *bench) operations(ctx context.Context) error {
+// measureOperations measures acquire, renew and release, in turn.
+func (b *bench) measureOperations(ctx context.Context) error {
 	if !b.wants("acquire") && !b.wants("renew") && !b.wants("release") {
 		return nil
 	}
@@ -32,7 +32,7 @@ func (b *bench) operations(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := b.renewals(ctx, byTenure, 1500*time.Millisecond, b.delay); err != nil {
+		if err := b.measureRenewals(ctx, byTenure, 1500*time.Millisecond, b.delay); err != nil {
 			return err
 		}
 	}
@@ -80,8 +80,8 @@ func (b *bench) once(ctx context.Context, variant string, dirs []string) error {
 	return nil
 }
 
-// renewals holds a lease for a Term.
-func (b *bench) renewals(ctx context.Context, variant string, term, delay time.Duration) error {
+// measureRenewals holds a lease for a Term.
+func (b *bench) measureRenewals(ctx context.Context, variant string, term, delay time.Duration) error {
 	if !b.wants("renew") {
 		return nil
 	}

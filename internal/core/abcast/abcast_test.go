@@ -56,7 +56,7 @@ func (a *alone) step(input any) {
 	}
 }
 
-func starts(t *testing.T, cfg abcast.Config, log []any) *alone {
+func start(t *testing.T, cfg abcast.Config, log []any) *alone {
 	t.Helper()
 	m, err := abcast.New(cfg, log)
 	if err != nil {
@@ -72,7 +72,7 @@ func message(client byte, seq uint64, payload string) abcast.Broadcast {
 }
 
 func TestBroadcasts(t *testing.T) {
-	a := starts(t, config(), nil)
+	a := start(t, config(), nil)
 	a.step(message(1, 1, "x"))
 	a.step(message(1, 2, ""))
 	a.step(message(2, 1, "y"))
@@ -84,18 +84,18 @@ func TestBroadcasts(t *testing.T) {
 	if want := "1:1.1=x 2:1.2= 3:2.1=y "; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	b := starts(t, config(), a.log)
+	b := start(t, config(), a.log)
 	if messages, ok := b.m.Messages(1, 10); !ok || len(messages) != 2 || b.m.Position() != 3 {
 		t.Errorf("after a restart: %v (%v), position %d; want 2 messages behind the first, position 3", messages, ok, b.m.Position())
 	}
-	c := starts(t, config(), b.m.Records())
+	c := start(t, config(), b.m.Records())
 	if messages, ok := c.m.Messages(0, 2); !ok || len(messages) != 2 || c.m.Position() != 3 {
 		t.Errorf("from a new log: %v (%v), position %d; want the first 2 messages, position 3", messages, ok, c.m.Position())
 	}
 }
 
 func TestRefusals(t *testing.T) {
-	a := starts(t, config(), nil)
+	a := start(t, config(), nil)
 	for _, tc := range []struct {
 		m    abcast.Broadcast
 		want error
@@ -115,7 +115,7 @@ func TestRefusals(t *testing.T) {
 // The client that was ordered the longest ago is forgotten first, and its next message is
 // refused and not lost.
 func TestForgottenClients(t *testing.T) {
-	a := starts(t, config(), nil)
+	a := start(t, config(), nil)
 	for client := byte(1); client <= 4; client++ {
 		a.step(message(client, 1, "x"))
 	}
@@ -130,12 +130,12 @@ func TestForgottenClients(t *testing.T) {
 }
 
 func TestLogsWithAGap(t *testing.T) {
-	a := starts(t, config(), nil)
+	a := start(t, config(), nil)
 	for seq := range uint64(5) {
 		a.step(message(1, seq+1, "x"))
 	}
 	a.step(abcast.Trim{Position: 3})
-	if b := starts(t, config(), a.log).m.Base(); b.Position != 3 {
+	if b := start(t, config(), a.log).m.Base(); b.Position != 3 {
 		t.Errorf("after a restart messages follow position %d, want 3", b.Position)
 	}
 	var log []any
@@ -156,12 +156,12 @@ func TestLogsWithAGap(t *testing.T) {
 
 // The configuration names the members at the first start. A log that is there knows.
 func TestMembersAreOfTheLog(t *testing.T) {
-	a := starts(t, config(), nil)
+	a := start(t, config(), nil)
 	a.step(message(1, 1, "x"))
 	for _, members := range [][]machine.NodeID{{1, 2, 3}, {2, 3}, nil} {
 		other := config()
 		other.Consensus.Members = members
-		b := starts(t, other, a.log)
+		b := start(t, other, a.log)
 		if got := b.m.Group().IDs(); !slices.Equal(got, []machine.NodeID{1}) || b.m.Position() != 1 {
 			t.Errorf("configured as %v: the members are %v, at %d; want 1 alone, at 1", members, got, b.m.Position())
 		}
@@ -170,7 +170,7 @@ func TestMembersAreOfTheLog(t *testing.T) {
 
 // How many clients are remembered decides what is ordered: it is the group's, for good.
 func TestOtherClients(t *testing.T) {
-	a := starts(t, config(), nil)
+	a := start(t, config(), nil)
 	a.step(message(1, 1, "x"))
 	other := config()
 	other.Clients = 4
@@ -234,7 +234,7 @@ func TestFounders(t *testing.T) {
 	cfg := config()
 	cfg.Consensus.Members = []machine.NodeID{3, 1, 2}
 	cfg.Addresses = map[machine.NodeID]string{1: "a", 2: "b", 3: "c"}
-	g := starts(t, cfg, nil).m.Group()
+	g := start(t, cfg, nil).m.Group()
 	if !slices.Equal(g.Members, []abcast.Member{{ID: 1, Address: "a"}, {ID: 2, Address: "b"}, {ID: 3, Address: "c"}}) ||
 		!slices.Equal(g.Configured, []machine.NodeID{1, 2, 3}) || g.First != 1 {
 		t.Errorf("the founders are %+v", g)

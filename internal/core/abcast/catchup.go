@@ -104,7 +104,7 @@ func (m *Machine) transferred(now machine.Now, from machine.NodeID, b Base) {
 	if b.Order.Instance <= m.order.instance && !m.joins() || m.removed() {
 		return
 	}
-	if err := m.follows(b); err != nil {
+	if err := m.checkFollows(b); err != nil {
 		m.out(Impossible{from, err})
 		return
 	}
@@ -118,9 +118,9 @@ func (m *Machine) transferred(now machine.Now, from machine.NodeID, b Base) {
 	}
 }
 
-// follows says why another member's state, of an instance that is not delivered here, does
+// checkFollows returns why another member's state, of an instance that is not delivered here, does
 // not come of what is: with ErrImpossible.
-func (m *Machine) follows(b Base) error {
+func (m *Machine) checkFollows(b Base) error {
 	clients := m.order.clients
 	if m.joins() {
 		clients = b.Order.Clients // it is the group's

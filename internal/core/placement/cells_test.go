@@ -11,12 +11,12 @@ func TestSinglingOut(t *testing.T) {
 	for _, policy := range []Policy{Quorum, Cost} {
 		s := newStage(t, Settings{Policy: policy, Buckets: 1})
 		for range 5 {
-			s.reads(irl, 2000, "a")
-			s.reads(va, 1500, "a")
-			s.reads(jp, 1000, "b")
-			s.reads(or, 1000, "b")
-			s.writes(jp, 900, "a")
-			s.writes(or, 900, "b")
+			s.read(irl, 2000, "a")
+			s.read(va, 1500, "a")
+			s.read(jp, 1000, "b")
+			s.read(or, 1000, "b")
+			s.write(jp, 900, "a")
+			s.write(or, 900, "b")
 			s.plan(10)
 		}
 		if a, b := s.Present().Holders([]byte("a")), s.Present().Holders([]byte("b")); a&SetOf(va, irl) != SetOf(va, irl) || b&SetOf(jp, or, irl) != SetOf(jp, or) {
@@ -35,11 +35,11 @@ func TestSinglingOut(t *testing.T) {
 func TestTheRestOfABucket(t *testing.T) {
 	s := newStage(t, Settings{Policy: Quorum, Buckets: 1})
 	for range 5 {
-		s.reads(irl, 2000, "a")
-		s.reads(va, 1500, "a")
-		s.reads(jp, 1800, "b")
-		s.reads(or, 100, "b")
-		s.reads(va, fewest-1, "c")
+		s.read(irl, 2000, "a")
+		s.read(va, 1500, "a")
+		s.read(jp, 1800, "b")
+		s.read(or, 100, "b")
+		s.read(va, fewest-1, "c")
 		s.plan(10)
 	}
 	s.wantHeld("a", SetOf(ca, va, irl))
@@ -52,8 +52,8 @@ func TestCellsAreLimited(t *testing.T) {
 	s := newStage(t, Settings{Policy: Cost, Buckets: 1, Cells: 7})
 	for range 3 {
 		for k := range 20 {
-			s.reads([]int{jp, va, irl}[k%3], 100+k, fmt.Sprint(k))
-			s.writes(or, 100, fmt.Sprint(k))
+			s.read([]int{jp, va, irl}[k%3], 100+k, fmt.Sprint(k))
+			s.write(or, 100, fmt.Sprint(k))
 		}
 		s.plan(10)
 	}
@@ -68,13 +68,13 @@ func TestCellsAreLimited(t *testing.T) {
 func TestWrittenTogether(t *testing.T) {
 	s := newStage(t, Settings{Policy: Cost})
 	for range 3 {
-		s.reads(jp, 100, "x")
-		s.reads(irl, 80, "y")
-		s.writes(or, 50, "x", "y")
+		s.read(jp, 100, "x")
+		s.read(irl, 80, "y")
+		s.write(or, 50, "x", "y")
 		for i := range 8 {
-			s.reads(jp, 20, "index")
-			s.reads(va, 30, fmt.Sprintf("item%d", i))
-			s.writes(or, 30, "index", fmt.Sprintf("item%d", i))
+			s.read(jp, 20, "index")
+			s.read(va, 30, fmt.Sprintf("item%d", i))
+			s.write(or, 30, "index", fmt.Sprintf("item%d", i))
 		}
 		s.plan(10)
 	}
@@ -102,9 +102,9 @@ func TestRangeCells(t *testing.T) {
 	for range 4 {
 		times(200, func() { s.counters[irl].ReadRange([]byte("/eu/"), []byte("/eu0")) })
 		times(50, func() { s.counters[irl].ReadRange([]byte("/eu/a"), []byte("/eu/b")) }) // within
-		s.writes(irl, 20, "/eu/a1")
+		s.write(irl, 20, "/eu/a1")
 		for i := range 300 { // elsewhere writes prevail
-			s.writes(jp, 10, fmt.Sprintf("/jp/%d", i))
+			s.write(jp, 10, fmt.Sprintf("/jp/%d", i))
 		}
 		s.plan(10)
 	}
@@ -118,7 +118,7 @@ func TestRangeCells(t *testing.T) {
 	s.wantHeld("/jp/1", SetOf(ca))
 
 	for range 100 { // nobody reads it any more
-		s.writes(jp, 20, "/eu/a1")
+		s.write(jp, 20, "/eu/a1")
 		s.plan(60)
 	}
 	if got := s.Present().Cells(); len(got) != 0 {

@@ -57,15 +57,15 @@ func (c *Counter) Follow(conf *Configuration) {
 	next := make([]followed, len(conf.spans))
 	for i, s := range conf.spans {
 		next[i].span = s
-		if old := c.follows(s.lo); old != nil && old.span == s {
+		if old := c.followedSpan(s.lo); old != nil && old.span == s {
 			next[i].load = old.load
 		}
 	}
 	c.followed = next
 }
 
-// follows is the followed span that key is in, or nil.
-func (c *Counter) follows(key string) *followed {
+// followedSpan is the followed span that key is in, or nil.
+func (c *Counter) followedSpan(key string) *followed {
 	at := sort.Search(len(c.followed), func(i int) bool { return c.followed[i].lo > key }) - 1
 	if at < 0 || c.followed[at].endsBefore(key) {
 		return nil
@@ -92,7 +92,7 @@ func (c *Counter) ReadRange(key, end []byte) {
 	case s.single():
 		c.Read(key)
 	default:
-		if f := c.follows(s.lo); f != nil && f.covers(s) {
+		if f := c.followedSpan(s.lo); f != nil && f.covers(s) {
 			f.read()
 		} else if len(key) > 0 && len(key) <= maxKey && len(end) <= maxKey {
 			c.scratch = appendPair(c.scratch[:0], key, end)
@@ -135,7 +135,7 @@ func (c *Counter) Write(origin machine.NodeID, keys ...[]byte) {
 // cell of its own is in its bucket's count as well.
 func (c *Counter) point(key []byte) (l *load, bucket bool) {
 	if len(c.followed) > 0 {
-		if f := c.follows(string(key)); f != nil {
+		if f := c.followedSpan(string(key)); f != nil {
 			return &f.load, f.single()
 		}
 	}

@@ -67,12 +67,12 @@ func TestColdKeys(t *testing.T) {
 			for site := range sites {
 				for i := range 200 {
 					key := fmt.Sprintf("%d/%d", site, i)
-					s.reads(site, test.reads, key)
-					s.writes(site, test.writes, key)
+					s.read(site, test.reads, key)
+					s.write(site, test.writes, key)
 				}
 			}
 			if test.hot {
-				s.writes(jp, 100_000, "counter")
+				s.write(jp, 100_000, "counter")
 			}
 			conf, _ := s.plan(10)
 			if got := conf.Default(); got != test.want {
@@ -90,18 +90,18 @@ func TestColdKeys(t *testing.T) {
 func TestIdle(t *testing.T) {
 	s := newStage(t, Settings{Policy: Cost})
 	for i := range 100 {
-		s.reads(va, 10, fmt.Sprint(i)) // by what is usual VA reads
-		s.writes(ca, 10, fmt.Sprint(i))
+		s.read(va, 10, fmt.Sprint(i)) // by what is usual VA reads
+		s.write(ca, 10, fmt.Sprint(i))
 	}
-	s.reads(or, 5, "k")
-	s.writes(ca, 1, "k")
+	s.read(or, 5, "k")
+	s.write(ca, 1, "k")
 	s.plan(10)
 	s.wantHeld("k", SetOf(ca, or, va)) // so few tell nothing of VA
-	s.reads(or, 20, "k")
-	s.writes(ca, 4, "k")
+	s.read(or, 20, "k")
+	s.write(ca, 4, "k")
 	s.plan(10)
 	s.wantHeld("k", SetOf(ca, or))
-	s.reads(va, 5, "k")
+	s.read(va, 5, "k")
 	s.plan(10)
 	s.wantHeld("k", SetOf(ca, or, va))
 }
@@ -113,16 +113,16 @@ func TestForgetting(t *testing.T) {
 			s := newStage(t, Settings{Policy: policy, HalfLife: time.Minute})
 			phase := func(site int) (plans int) {
 				for !s.Present().Holders([]byte("k")).Has(site) || plans == 0 {
-					s.reads(site, 100, "k")
-					s.writes(or, 40, "k")
+					s.read(site, 100, "k")
+					s.write(or, 40, "k")
 					s.plan(10)
 					if plans++; plans > 60 {
 						t.Fatalf("%s reads for 10 minutes and does not hold", wide[site].Name)
 					}
 				}
 				for range 30 {
-					s.reads(site, 100, "k")
-					s.writes(or, 40, "k")
+					s.read(site, 100, "k")
+					s.write(or, 40, "k")
 					s.plan(10)
 				}
 				return plans
@@ -153,8 +153,8 @@ func TestNotWavering(t *testing.T) {
 			for k := range 40 {
 				key := fmt.Sprint(k)
 				for _, site := range []int{jp, or, va, irl} {
-					s.reads(site, poisson(rnd, 3), key)
-					s.writes(site, poisson(rnd, 2), key)
+					s.read(site, poisson(rnd, 3), key)
+					s.write(site, poisson(rnd, 2), key)
 				}
 			}
 			before := s.Present()
@@ -194,11 +194,11 @@ func TestFirstReaders(t *testing.T) {
 	s := newStage(t, Settings{Policy: Quorum})
 	for site := range sites {
 		for i := range 100 {
-			s.reads(site, 9, fmt.Sprintf("%d/%d", site, i))
-			s.writes(site, 1, fmt.Sprintf("%d/%d", site, i))
+			s.read(site, 9, fmt.Sprintf("%d/%d", site, i))
+			s.write(site, 1, fmt.Sprintf("%d/%d", site, i))
 		}
 	}
-	s.writes(jp, 20, "counter")
+	s.write(jp, 20, "counter")
 	s.plan(10)
 	held := [sites]int{}
 	for i := range 1000 {
@@ -220,7 +220,7 @@ func TestFirstReaders(t *testing.T) {
 	// A member that was seen to read gives way to no turn, and a turn gives way to a member
 	// that reads.
 	for i := range 100 {
-		s.reads(jp, 1, fmt.Sprintf("first%d", i))
+		s.read(jp, 1, fmt.Sprintf("first%d", i))
 	}
 	s.plan(10)
 	for i := range 100 {
@@ -229,7 +229,7 @@ func TestFirstReaders(t *testing.T) {
 		}
 	}
 	for i := range 100 {
-		s.reads(irl, 1, fmt.Sprintf("first%d", i))
+		s.read(irl, 1, fmt.Sprintf("first%d", i))
 	}
 	s.plan(10)
 	for i := range 100 {
@@ -243,14 +243,14 @@ func TestFirstReaders(t *testing.T) {
 // reads twice, and not to a single read.
 func TestIdleHolders(t *testing.T) {
 	s := newStage(t, Settings{Policy: Quorum})
-	s.writes(ca, 1000, "other")
-	s.reads(jp, 1, "k")
+	s.write(ca, 1000, "other")
+	s.read(jp, 1, "k")
 	s.plan(10)
 	s.wantHeld("k", SetOf(ca, jp, or)) // OR has a place that is free
-	s.reads(irl, 1, "k")
+	s.read(irl, 1, "k")
 	s.plan(10)
 	s.wantHeld("k", SetOf(ca, jp, or))
-	s.reads(irl, 1, "k")
+	s.read(irl, 1, "k")
 	s.plan(10)
 	s.wantHeld("k", SetOf(ca, jp, irl))
 }
@@ -262,13 +262,13 @@ func TestIdleUnderCost(t *testing.T) {
 		s := newStage(t, Settings{Policy: Cost})
 		for i := range 200 {
 			for site := range wide {
-				s.reads(site, 5, fmt.Sprint("usual", i))
+				s.read(site, 5, fmt.Sprint("usual", i))
 			}
-			s.writes(ca, 1, fmt.Sprint("usual", i))
+			s.write(ca, 1, fmt.Sprint("usual", i))
 		}
 		for site := range wide {
 			if site != jp || !elsewhere {
-				s.reads(site, 40, "k")
+				s.read(site, 40, "k")
 			}
 		}
 		s.plan(10)

@@ -39,11 +39,11 @@ func (s *stage) plan(after float64) (conf *Configuration, changed bool) {
 	return conf, changed
 }
 
-func (s *stage) reads(site, n int, key string) {
+func (s *stage) read(site, n int, key string) {
 	times(n, func() { s.counters[site].Read([]byte(key)) })
 }
 
-func (s *stage) writes(site, n int, keys ...string) {
+func (s *stage) write(site, n int, keys ...string) {
 	var list [][]byte
 	for _, k := range keys {
 		list = append(list, []byte(k))
@@ -145,7 +145,7 @@ func TestEqualLoads(t *testing.T) {
 func TestDown(t *testing.T) {
 	for _, policy := range []Policy{Quorum, Cost} {
 		s := newStage(t, Settings{Policy: policy})
-		s.reads(jp, 1000, "k")
+		s.read(jp, 1000, "k")
 		s.plan(10)
 		if !s.Present().Holders([]byte("k")).Has(jp) {
 			t.Fatalf("%v: the reader does not hold", policy)

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// applyOne has an Applier apply an entry with one request, and takes what it tells of it.
+// applyOne applies an entry with one request, and returns the Applier's report.
 func applyOne(t *testing.T, a *Applier, from machine.NodeID, boot, id uint64, m proto.Message) (Applied, []Result) {
 	t.Helper()
 	body, err := EncodeRequest(m)
@@ -40,8 +40,8 @@ func applyOne(t *testing.T, a *Applier, from machine.NodeID, boot, id uint64, m 
 	return a.Take()
 }
 
-// Each request has its answer, at its proposer, in the life that proposed it, and what it did to
-// leases is told once.
+// Each request is answered at its proposer, in the life that proposed it. Its effects on leases are
+// reported once.
 func TestWhatARequestIsAnswered(t *testing.T) {
 	a := NewApplier(1, 7)
 	a.Found(FoundedBy([]*pb.Member{{ID: 1, PeerURLs: []string{"a"}}, {ID: 2, PeerURLs: []string{"b"}}}))
@@ -91,8 +91,8 @@ func TestWhatARequestIsAnswered(t *testing.T) {
 	}
 }
 
-// A state that is read from a snapshot is released as far as the snapshot says, which is never more
-// than it holds; and nothing that was applied before is told behind it.
+// A state that is read from a snapshot is released as far as the snapshot says, and never beyond its
+// own end. Nothing that was applied before the snapshot is reported after it.
 func TestASnapshotSaysWhatIsReleased(t *testing.T) {
 	a := NewApplier(1, 7)
 	a.Found(FoundedBy([]*pb.Member{{ID: 1, PeerURLs: []string{"a"}}}))
@@ -136,7 +136,7 @@ func TestASnapshotSaysWhatIsReleased(t *testing.T) {
 	}
 }
 
-// These bytes are on disks, and on their way to other members.
+// The format of a snapshot is on disks and in transfers to other members, so it does not change.
 func TestBytesOfASnapshot(t *testing.T) {
 	a := NewApplier(1, 7)
 	a.Found(FoundedBy([]*pb.Member{{ID: 1, PeerURLs: []string{"a"}}}))
@@ -159,8 +159,8 @@ func TestBytesOfASnapshot(t *testing.T) {
 	}
 }
 
-// What entries do to leases, to the setting and to the members is told as it is: nothing of a lease that there is
-// not, and each with what it has.
+// The effects of entries on leases, on the setting and on the members are reported in full. A change
+// of a lease that does not exist is not reported.
 func TestWhatEntriesHaveDoneIsTold(t *testing.T) {
 	a := NewApplier(1, 7)
 	a.Found(FoundedBy([]*pb.Member{{ID: 1}, {ID: 2}}))
@@ -218,8 +218,8 @@ func TestWhatEntriesHaveDoneIsTold(t *testing.T) {
 	}
 }
 
-// A read that only takes a place in the log is answered with nothing and does nothing. A change of the members counts
-// from its own entry on, and is answered in the life that asked for it.
+// A read that only takes a place in the log has no effect, and its answer is empty. A change of the
+// members counts from its own entry on. It is answered in the life that asked for it.
 func TestEntriesThatOnlyTakeAPlace(t *testing.T) {
 	a := NewApplier(1, 7)
 	a.Found(FoundedBy([]*pb.Member{{ID: 1}, {ID: 2}}))
@@ -243,7 +243,7 @@ func TestEntriesThatOnlyTakeAPlace(t *testing.T) {
 	}
 }
 
-// An entry that this version cannot read, or that would leave a gap, is an error, and changes nothing.
+// An entry that this version cannot read, or that would leave a gap, is an error. It changes nothing.
 func TestEntriesThatAreNotApplied(t *testing.T) {
 	put := entryOf(2, putOf(t, "k"))
 	kept := entryOf(2, putOf(t, "k"))

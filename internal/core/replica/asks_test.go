@@ -8,8 +8,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// A question is put again when an election timeout has passed since it was put last, and is given
-// up when nobody can wait for it any more since it came.
+// A question is repeated when an election timeout has passed since it was last sent. It is given up
+// when it is so old that no caller can still wait for its answer.
 func TestAsksAreRepeatedAndGivenUp(t *testing.T) {
 	r := keyReader(9)
 	long, patience := r.cfg.electionTimeout(), r.cfg.patience()
@@ -44,8 +44,8 @@ func TestAsksAreRepeatedAndGivenUp(t *testing.T) {
 	}
 }
 
-// Under another leader all is asked anew, and what was confirmed or came in under the one before
-// is answered by nobody: what was true then need not be true now.
+// Under another leader, all questions are asked again. Questions that arrived or were confirmed under
+// the leader before are not answered: what was true then need not be true now.
 func TestAnotherLeaderIsAskedAnew(t *testing.T) {
 	a := &asks{own: map[uint64]*ownAsk{}, away: true}
 	for id := uint64(9); id > 0; id-- {
@@ -64,7 +64,7 @@ func TestAnotherLeaderIsAskedAnew(t *testing.T) {
 	}
 }
 
-// An answer is good for the question that has its number, in this life and about that lease, and once.
+// An answer counts once, for the question with its number, in this life and about that lease.
 func TestAnAnswerIsToItsQuestion(t *testing.T) {
 	r := keyReader(9)
 	a := &r.asks
@@ -92,7 +92,7 @@ func TestAnAnswerIsToItsQuestion(t *testing.T) {
 	}
 }
 
-// Answers share a message if they go to the same life of a member: another one would drop them.
+// Answers share a message only if they go to the same life of a member. Another life would drop them.
 func TestAnswersGoToTheLifeThatAsked(t *testing.T) {
 	r := keyReader(9)
 	a := &r.asks
@@ -112,8 +112,9 @@ func TestAnswersGoToTheLifeThatAsked(t *testing.T) {
 	}
 }
 
-// A leader that was in key order in its leadership answers questions about leases from all of its log.
-// Others may have found more of the log to be released than is committed here.
+// A leader that was in key order during its leadership answers questions about leases only after its
+// whole log is applied. Other members may have found more of the log to be released than is committed
+// here.
 func TestQuestionsWaitForWhatOthersMayHaveSeen(t *testing.T) {
 	s := newStage(t)
 	for _, command := range []string{"elect 1", "grant 1 7 60", "pass 500ms", "cut 2", "cut 3", "put 1 a b"} {

@@ -11,8 +11,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
-// A change of the membership is refused for good if it makes no sense, or leaves a cluster without a
-// majority of voters that are alive; with etcd's reasons, in etcd's order.
+// A change of the membership is refused for good if it makes no sense, or if it leaves a cluster
+// without a majority of live voters. The reasons, and their order, are etcd's.
 func TestWhichChangesMakeSense(t *testing.T) {
 	at := func(id uint64) []string { return []string{fmt.Sprintf("http://m:%d", id)} }
 	ids := func(list ...machine.NodeID) []machine.NodeID { return list }
@@ -89,8 +89,9 @@ func TestWhichChangesMakeSense(t *testing.T) {
 	}
 }
 
-// Changes are made one at a time, by a leader whose own entry everybody may see, and not before what
-// is in the log. One that cannot be made now may be later, and holds up nothing.
+// Changes are made one at a time. The leader needs a released entry of its own term. Earlier changes
+// must be released and applied, and little of the log may wait before the new one. A change that
+// cannot be made now may be made later, and does not hold up other requests.
 func TestChangesWaitForEachOther(t *testing.T) {
 	asked := AddMember(9, []string{"http://9:1"}, true)
 	body, err := EncodeRequest(asked)

@@ -18,13 +18,13 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// toldBody is a body as one member tells it to another.
+// toldBody is the body of a message between members.
 type toldBody struct {
 	body any
 	wire string // in hexadecimal; empty if protobuf says how it looks
 }
 
-// tail is how many bytes its last part has that goes on to the end of the message.
+// tail returns how many bytes of the message belong to the last part, which has no length of its own.
 func (c toldBody) tail() int {
 	switch m := c.body.(type) {
 	case *raftpb.Message:
@@ -41,7 +41,7 @@ func (c toldBody) tail() int {
 	return 0
 }
 
-// toldBodies are one of each kind, each with all fields set and no two alike.
+// toldBodies returns one body of each kind. All fields are set, and no two values are alike.
 func toldBodies() []toldBody {
 	term, index := uint64(3), uint64(9)
 	message := func(kind raftpb.MessageType) *raftpb.Message {
@@ -70,7 +70,7 @@ func toldBodies() []toldBody {
 	}
 }
 
-// blank names a field that is not set, within what this package or quorumlease declares.
+// blank names an unset field of a type that this package or quorumlease declares.
 func blank(v reflect.Value, name string) string {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -108,9 +108,8 @@ func sameBody(a, b any) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// A message arrives as it was sent, in bytes that members of all versions read alike.
-// It keeps no part of the message that it came in, and a message that ends early, or goes on
-// behind its end, is none.
+// A message arrives as it was sent. Its bytes are the same in all versions. A decoded body refers to
+// no part of the message. A message that is cut off, or that has extra bytes, is refused.
 func TestBodiesArriveAsTheyWereTold(t *testing.T) {
 	for _, c := range toldBodies() {
 		name := fmt.Sprintf("%T", c.body)
@@ -147,7 +146,7 @@ func TestBodiesArriveAsTheyWereTold(t *testing.T) {
 	}
 }
 
-// A flag that is false is kept, and a list that is empty, too.
+// A false flag and an empty list survive encoding and decoding.
 func TestWhatIsFalseArrives(t *testing.T) {
 	for _, body := range []any{
 		leaseAsks{Boot: 5, Asks: []leaseAsk{{ID: 1, Lease: 7}, {ID: 2, Lease: 7, Renew: true}}},
@@ -165,8 +164,8 @@ func TestWhatIsFalseArrives(t *testing.T) {
 	}
 }
 
-// With an acknowledgment comes a report, with an append or a heartbeat come news, and with
-// nothing else.
+// A report accompanies an acknowledgment, and news accompany an append or a heartbeat. No other
+// message carries them.
 func TestNewsComeWithAppends(t *testing.T) {
 	for kind := range raftpb.MessageType_name {
 		m := &raftpb.Message{Type: raftpb.MessageType(kind).Enum(), Term: new(uint64(3))}
@@ -188,8 +187,8 @@ func TestNewsComeWithAppends(t *testing.T) {
 	}
 }
 
-// A message or an entry that is short, and says that much follows, is refused before room is
-// made for it.
+// A short message or entry that claims to contain many elements is refused before memory is allocated
+// for them.
 func TestShortMessagesAskForLittle(t *testing.T) {
 	const many = 1<<20 - 1
 	decode := func(p []byte) error { _, err := DecodeBody(p); return err }
@@ -219,7 +218,7 @@ func TestShortMessagesAskForLittle(t *testing.T) {
 	}
 }
 
-// Counts have as many bytes as a member may tell at once, and no more.
+// Counts may have as many bytes as a member may send at once, and no more.
 func TestCountsAreBounded(t *testing.T) {
 	for n, ok := range map[int]bool{maxCounts: true, maxCounts + 1: false} {
 		p, err := EncodeBody(counts{Boot: 5, Seq: 6, Body: make([]byte, n)})
@@ -232,7 +231,7 @@ func TestCountsAreBounded(t *testing.T) {
 	}
 }
 
-// Entries are on disk, where members of all versions find them: how they look never changes.
+// Entries are on disk, where members of all versions read them. Their format never changes.
 func TestEntriesLookAsOnDisk(t *testing.T) {
 	put := []byte{kindPut, 'x'}
 	b := &batch{Term: 3, From: 2, Boot: 300, Seq: 4, Requests: []Propose{{ID: 5, Body: put}, {ID: 6, Body: put}}}
@@ -267,7 +266,7 @@ func TestEntriesLookAsOnDisk(t *testing.T) {
 	}
 }
 
-// The kinds of requests are on disk, too: their numbers never change, and each is known.
+// The kinds of requests are on disk, too. Their numbers never change, and each is recognized.
 func TestKindsOfRequests(t *testing.T) {
 	for kind, m := range map[byte]proto.Message{
 		1: &pb.PutRequest{Key: []byte("k")}, 2: &pb.DeleteRangeRequest{Key: []byte("k")}, 3: &pb.TxnRequest{Compare: []*pb.Compare{{Key: []byte("k")}}},
@@ -301,7 +300,7 @@ func TestKindsOfRequests(t *testing.T) {
 	}
 }
 
-// A read that takes a place in the log is of the ranges that were asked for.
+// A read that takes a place in the log covers the ranges that were asked for.
 func TestAReadIsOfWholeRanges(t *testing.T) {
 	keys := keyspan.Set{{Key: []byte("a"), End: []byte("c")}, {Key: []byte("x")}}
 	kind, m, err := decodeRequest(EncodeRead(keys))
@@ -316,8 +315,8 @@ func TestAReadIsOfWholeRanges(t *testing.T) {
 	}
 }
 
-// A flag is one of two, and what has another value is no message: a renewal that was taken for a
-// look would be answered, and renew nothing.
+// A flag has one of two values, and a message with any other is refused. A renewal that passed for a
+// look would be answered and would renew nothing.
 func TestFlagsAreOneOfTwo(t *testing.T) {
 	term, index := uint64(3), uint64(9)
 	ack := &raftpb.Message{Type: raftpb.MsgAppResp.Enum(), Term: &term, Index: &index}

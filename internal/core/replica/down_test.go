@@ -10,8 +10,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// A death is of the leader that raft knows, which is not the one last reported if
-// a heartbeat comes in the same turn.
+// The death of a process counts for the leader that raft knows. If a heartbeat arrives in the same
+// turn, that is not the leader that was last reported.
 func TestDownComesWithAHeartbeat(t *testing.T) {
 	for _, tt := range []struct {
 		name         string
@@ -56,9 +56,9 @@ func TestDownComesWithAHeartbeat(t *testing.T) {
 	}
 }
 
-// After the leader's death the others campaign one after the other. Each waits for the outcome before
-// it tries again, each time for twice as long: a campaign ends the one before, whose votes may be far
-// off.
+// After the leader's death the others campaign one after another. Each waits for the outcome before it
+// tries again, twice as long each time. A new campaign would end the one before, whose votes may still
+// be in transit.
 func TestCampaignsWaitForTheirOutcome(t *testing.T) {
 	for id, turn := range map[int]time.Duration{2: 0, 3: 50 * time.Millisecond} {
 		s := newStage(t)
@@ -105,9 +105,9 @@ func TestCampaignsWaitForTheirOutcome(t *testing.T) {
 	}
 }
 
-// A follower that finds out for itself which entries are committed must not take its dead
-// leader for alive again by that, when the death comes in the same turn. It would wait for
-// an election timeout.
+// A follower may find out by itself which entries are committed. If its leader's death is reported in
+// the same turn, that must not make raft follow the dead leader again. Otherwise it would wait for an
+// election timeout.
 func TestDownInTheTurnOfForesight(t *testing.T) {
 	s := newStageOf(t, ReadLeases{Policy: "all/key", TTL: 200 * time.Millisecond})
 	s.do("elect 1")
@@ -147,8 +147,8 @@ func TestDownInTheTurnOfForesight(t *testing.T) {
 	}
 }
 
-// A vote binds its member for good, so it is durable before it is told, also in a term that
-// the member knew before.
+// A vote binds its member for good. So it is durable before it is sent, even in a term that the member
+// knew before.
 func TestAVoteInAKnownTermIsDurableFirst(t *testing.T) {
 	s := newStage(t)
 	m := s.members[1]

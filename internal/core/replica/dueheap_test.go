@@ -7,9 +7,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Leases leave the heap by the time when they are due, and those that are due at once by
-// their IDs, so that every run does the same. One that is removed before leaves the others in
-// order, ordered or not.
+// Leases leave the heap in the order in which they are due. Leases that are due at the same time leave
+// in the order of their IDs, so that every run does the same. A lease that is removed earlier does not
+// disturb the order of the others.
 func TestLeasesLeaveInOrder(t *testing.T) {
 	var h dueHeap
 	var all []*lease

@@ -2,8 +2,8 @@ package replica
 
 import "testing"
 
-// A batch that was decided about is not decided about again, however many came behind it:
-// a second entry of it would carry out its requests twice.
+// The fate of a batch is decided once, however many batches come after it. A second entry of the batch
+// would carry out its requests twice.
 func TestFatesOutlastTheirMemory(t *testing.T) {
 	var f fates
 	if _, known := f.find(1); known {

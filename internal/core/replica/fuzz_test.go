@@ -105,7 +105,7 @@ func FuzzDecodeBody(f *testing.F) {
 	})
 }
 
-// leaseOf is what goes with a message of raft's.
+// leaseOf returns the part about read leases that accompanies a message of raft's.
 func leaseOf(body any) any {
 	switch m := body.(type) {
 	case reported:

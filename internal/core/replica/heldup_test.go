@@ -9,8 +9,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
-// However much is held, the first of it is told since when it was committed; of what stands for
-// more a later one is older than it should be, and never younger.
+// However much is held up, the age of the oldest entry is exact. Later entries share marks: they may
+// seem older than they are, and never younger.
 func TestHeldUpSinceTheFirst(t *testing.T) {
 	var h heldUp
 	const n = 3 * maxCommitMarks
@@ -33,8 +33,9 @@ func TestHeldUpSinceTheFirst(t *testing.T) {
 	}
 }
 
-// The members that hold up what is committed are those that hold keys of it, or for a change of the holders all, that lack it, and to which
-// some member is bound; each is named once.
+// HeldUp lists the members that hold keys of committed entries, lack those entries, and have promises
+// from some member. For a change of the holders, all members count as holders. Each member is listed
+// once.
 func TestMembersThatHoldUp(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -56,7 +57,7 @@ func TestMembersThatHoldUp(t *testing.T) {
 		r := keyReader(9)
 		k := &r.reads.keys
 		for i := range uint64(5) {
-			k.log.Add(puts(t, 2, 10+i, "k"), nil)
+			k.log.Add(entryOfPuts(t, 2, 10+i, "k"), nil)
 		}
 		k.missed = []missed{{holders: []machine.NodeID{3}}, {}}
 		tt.change(k)

@@ -12,8 +12,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// keyReader is the only member of a cluster in key order, whose lease never ends, with a state
-// of index 9.
+// keyReader is the only member of a cluster in key order. Its lease never ends, and its state has
+// index 9.
 func keyReader(released uint64) *Replica {
 	r := &Replica{moment: moment{cfg: &Config{ID: 1, MaxEntryBytes: 1 << 20, Tick: 1, ElectionTicks: 10}}, effects: effects{self: 1}}
 	rl := &r.reads
@@ -24,8 +24,8 @@ func keyReader(released uint64) *Replica {
 	return r
 }
 
-// puts is an entry of one put for each key.
-func puts(t *testing.T, term, index uint64, keys ...string) *raftpb.Entry {
+// entryOfPuts is an entry of one put for each key.
+func entryOfPuts(t *testing.T, term, index uint64, keys ...string) *raftpb.Entry {
 	t.Helper()
 	b := batch{Term: term, From: 1}
 	for _, key := range keys {
@@ -43,8 +43,8 @@ func putOf(t *testing.T, key string) []byte {
 	return body
 }
 
-// Nobody reads from a snapshot before all of it is known to be released, for nobody here knows
-// which keys are not.
+// Nobody reads from a snapshot before all of it is known to be released: this member cannot tell which
+// of its keys are not.
 func TestNoLeaseOverASnapshotThatIsNotReleased(t *testing.T) {
 	r := keyReader(8)
 	if _, ok := r.reads.keyLease(r.moment); ok {
@@ -61,8 +61,8 @@ func TestNoLeaseOverASnapshotThatIsNotReleased(t *testing.T) {
 	}
 }
 
-// Behind a change of a range readers ask, until it is in every state, and whatever behind it
-// was replaced.
+// After a change of a range, readers ask the machine until that change is in every state, even if
+// later entries of the log are replaced.
 func TestInvisibleRangesStay(t *testing.T) {
 	var u invisible
 	var table keyspan.Table
@@ -87,15 +87,15 @@ func TestInvisibleRangesStay(t *testing.T) {
 	}
 }
 
-// What is held and not named is behind the horizon, for what is before it and not named is
-// released (R19).
+// Each held entry is either listed or behind the horizon. Every unlisted entry before the horizon
+// counts as released (R19).
 func TestWhatIsHeldIsNamedOrBehindTheHorizon(t *testing.T) {
 	r := keyReader(9)
 	k := &r.reads.keys
 	last := uint64(9)
 	for range maxHeld + 5 {
 		last++
-		k.appended(puts(t, 2, last, fmt.Sprint(last)))
+		k.appended(entryOfPuts(t, 2, last, fmt.Sprint(last)))
 	}
 	horizon, held := k.held(last)
 	if len(held) != maxHeld {
@@ -106,7 +106,7 @@ func TestWhatIsHeldIsNamedOrBehindTheHorizon(t *testing.T) {
 	}
 }
 
-// However many requests go alone, a bounded number is on its way.
+// The number of requests in progress that travel alone is bounded.
 func TestRequestsThatGoAloneAreBounded(t *testing.T) {
 	r := keyReader(9)
 	p := &r.proposals
@@ -117,7 +117,7 @@ func TestRequestsThatGoAloneAreBounded(t *testing.T) {
 	}
 }
 
-// Without a leader what waits is given up by the age of the oldest, whatever comes later.
+// Without a leader, waiting requests are given up by the age of the oldest, whatever arrives later.
 func TestWhatWaitsIsGivenUpByTheOldest(t *testing.T) {
 	r := keyReader(9)
 	p := &r.proposals
@@ -132,9 +132,9 @@ func TestWhatWaitsIsGivenUpByTheOldest(t *testing.T) {
 	}
 }
 
-// The leader keeps a put of a key that is read there, and no put of one that is read
-// elsewhere. The two puts do not share an entry, for readers elsewhere wait longer for entries
-// that are kept.
+// The leader keeps a put of a key that is read at the leader, and no put of a key that is read
+// elsewhere. The two puts do not share an entry, because readers elsewhere wait longer for kept
+// entries.
 func TestWhatIsKeptGoesByItself(t *testing.T) {
 	r := keyReader(9)
 	r.leader = 1

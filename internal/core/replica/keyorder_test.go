@@ -14,8 +14,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// A configuration is forgotten with the entry that set it, when another takes its
-// place: once that place is committed, nobody may go by what stood there first.
+// A configuration is forgotten when another entry replaces the one that set it. Once the new entry is
+// committed, the old configuration must not be used.
 func TestADivisionIsReplacedWithItsEntry(t *testing.T) {
 	conf := func(holders placement.Set) *placement.Configuration {
 		c, err := placement.New([]machine.NodeID{1, 2}, holders, nil, nil)
@@ -48,8 +48,8 @@ func TestADivisionIsReplacedWithItsEntry(t *testing.T) {
 	}
 }
 
-// A lease that ends behind a snapshot ends the keys that it has in the snapshot, and not those
-// that it had before: a reader of one of them would not wait for it.
+// A lease that ends after a snapshot ends the keys that it has in the snapshot, not those that it had
+// before. Otherwise a reader of one of its keys would not wait for that end.
 func TestKeysOfALeaseAreTheSnapshots(t *testing.T) {
 	keysAre := func(key string) func(int64) [][]byte {
 		return func(int64) [][]byte { return [][]byte{[]byte(key)} }
@@ -67,8 +67,8 @@ func TestKeysOfALeaseAreTheSnapshots(t *testing.T) {
 	}
 }
 
-// A write of a range waits for each member that holds some of it, and not only for those that hold
-// all: under any configuration that may be in force.
+// A write of a range waits for each member that holds some of the range, not only for those that hold
+// all of it. This applies to each configuration that may be in force.
 func TestWhoARangeWaitsFor(t *testing.T) {
 	r := keyReader(9)
 	k := &r.reads.keys
@@ -87,7 +87,7 @@ func TestWhoARangeWaitsFor(t *testing.T) {
 	}
 }
 
-// Reads that wait outlast a change of the order, and so does what was told.
+// Waiting reads and reported releases survive a change of the order.
 func TestReadsOutlastTheOrder(t *testing.T) {
 	r := keyReader(9)
 	k := &r.reads.keys
@@ -107,8 +107,8 @@ func TestReadsOutlastTheOrder(t *testing.T) {
 	}
 }
 
-// A member that knows more to be released than the snapshot says tells its owner, who goes by the
-// snapshot.
+// A member may know of more released entries than a snapshot records. It reports them to its owner,
+// which only knows the snapshot.
 func TestMoreIsReleasedThanTheSnapshotSays(t *testing.T) {
 	for _, policy := range []quorumlease.Policy{quorumlease.All, quorumlease.AllByKey} {
 		m := newStage(t).members[0]
@@ -130,7 +130,7 @@ func TestMoreIsReleasedThanTheSnapshotSays(t *testing.T) {
 	}
 }
 
-// Writes are counted for the member that asked for them.
+// A write is counted for the member that requested it.
 func TestWritesAreTheirSenders(t *testing.T) {
 	r := keyReader(9)
 	r.leader, r.term, r.last = 1, 2, 9
@@ -143,7 +143,8 @@ func TestWritesAreTheirSenders(t *testing.T) {
 	}
 }
 
-// All that waits for one entry is released with it, alone or with all before it.
+// All entries that wait for another one are released with it, whether it is released alone or with all
+// before it.
 func TestAllThatWaitsForAnEntryIsReleasedWithIt(t *testing.T) {
 	for name, release := range map[string]func(*keyOrder){
 		"alone":              func(k *keyOrder) { k.assured(10) },
@@ -151,9 +152,9 @@ func TestAllThatWaitsForAnEntryIsReleasedWithIt(t *testing.T) {
 	} {
 		r := keyReader(9)
 		k := &r.reads.keys
-		k.appended(puts(t, 2, 10, "a", "b", "c"))
+		k.appended(entryOfPuts(t, 2, 10, "a", "b", "c"))
 		for i, key := range []string{"a", "b", "c"} {
-			k.appended(puts(t, 2, uint64(11+i), key))
+			k.appended(entryOfPuts(t, 2, uint64(11+i), key))
 			k.assured(uint64(11 + i)) // no holder lacks it
 		}
 		for i := range k.log.unreleased() {
@@ -170,7 +171,7 @@ func TestAllThatWaitsForAnEntryIsReleasedWithIt(t *testing.T) {
 	}
 }
 
-// A member that has left is told by the leader that its removal is released: nobody else tells it.
+// The leader informs a removed member that its removal is released, for no other member does.
 func TestWhoHasLeftIsTold(t *testing.T) {
 	for _, tt := range []struct {
 		byKey  bool

@@ -9,7 +9,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/state/keyspan"
 )
 
-// serve answers the reads that may be served, of one that is not the leader beyond doubt.
+// serve answers the reads that are ready at a member that is not certain to be the leader.
 func serve(r *Replica, until machine.Mono) {
 	at := reading{positions: r.reads.positions, self: r.cfg.ID, now: r.now, until: until, patience: r.cfg.patience(), last: r.last}
 	for _, ready := range r.reads.order().mayRead(at) {
@@ -17,8 +17,8 @@ func serve(r *Replica, until machine.Mono) {
 	}
 }
 
-// In the order of the log a member that reads under its lease waits for all that is in its log: it
-// may be released, and who saw that may know of it.
+// In strict order, a member that reads under its lease waits for its whole log. All of it may be
+// released, and a caller that saw such an entry may expect it in this read.
 func TestAReadInOrderWaitsForTheLog(t *testing.T) {
 	r := keyReader(9)
 	k := &r.reads.keys
@@ -36,8 +36,8 @@ func TestAReadInOrderWaitsForTheLog(t *testing.T) {
 	}
 }
 
-// A read of a key is served from no state that has what is not released of it, and from none that
-// lacks what may have been seen.
+// A read of a key is not served from a state that has an unreleased write of the key, nor from one
+// that lacks a write that may have been seen.
 func TestAReadOfAKeySeesWhatIsReleased(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -54,7 +54,7 @@ func TestAReadOfAKeySeesWhatIsReleased(t *testing.T) {
 		r.raft = newStage(t).members[0].r.raft
 		k := &r.reads.keys
 		for i, key := range c.entries {
-			k.appended(puts(t, 2, uint64(10+i), key))
+			k.appended(entryOfPuts(t, 2, uint64(10+i), key))
 		}
 		r.reads.committed = uint64(9 + len(c.entries))
 		k.read(r.now, ReadKeys{ID: 5, Keys: keyspan.Set{{Key: []byte("k")}}})
@@ -77,15 +77,15 @@ func TestAReadOfAKeySeesWhatIsReleased(t *testing.T) {
 	}
 }
 
-// A read waits for what touches its keys and may have been seen, and for nothing else: not for
-// what is behind that, nor for what stands where another leader's log had such an entry.
+// A read waits only for entries that touch its keys and may have been seen. It waits neither for later
+// entries, nor for an entry that has replaced such a one.
 func TestAReadOfAKeyWaitsForNothingElse(t *testing.T) {
 	begin := func(keys ...string) (*Replica, *keyOrder) {
 		r := keyReader(9)
 		r.raft = newStage(t).members[0].r.raft
 		k := &r.reads.keys
 		for i, key := range keys {
-			k.appended(puts(t, 2, uint64(10+i), key))
+			k.appended(entryOfPuts(t, 2, uint64(10+i), key))
 		}
 		k.read(r.now, ReadKeys{ID: 5, Keys: keyspan.Set{{Key: []byte("k")}}})
 		k.reads[0].confirmed(12)
@@ -109,7 +109,7 @@ func TestAReadOfAKeyWaitsForNothingElse(t *testing.T) {
 	r, k := begin("k")
 	k.again(9) // the entry was the leader's before, and is replaced
 	k.truncated(10, 10)
-	k.appended(puts(t, 3, 10, "x"))
+	k.appended(entryOfPuts(t, 3, 10, "x"))
 	r.reads.committed = 10
 	k.reads[0].confirmed(10)
 	served(r, 10)
@@ -123,8 +123,8 @@ func TestAReadOfAKeyWaitsForNothingElse(t *testing.T) {
 	served(r, 12)
 }
 
-// A leader that was in key order in its leadership reads, in strict order, up to the end of its log.
-// Others may have found more of the log to be released than is committed here.
+// A leader that was in key order during its leadership reads up to the end of its log in strict order.
+// Other members may have found more of the log to be released than is committed here.
 func TestALeaderThatWasInKeyOrderReadsToTheEnd(t *testing.T) {
 	s := newStageOf(t, ReadLeases{Policy: quorumlease.All, Idle: -1})
 	for _, command := range []string{"elect 1", "pass 500ms", "cut 2", "cut 3", "put 1 a b"} {

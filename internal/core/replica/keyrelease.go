@@ -38,7 +38,7 @@ func (k *keyOrder) releasedHere(at positions) uint64 { return min(k.through, at.
 
 func (k *keyOrder) hidesSome(at positions) bool { return k.through < at.handedOut }
 
-func (k *keyOrder) tells(at positions, news quorumlease.News) quorumlease.News {
+func (k *keyOrder) addNews(at positions, news quorumlease.News) quorumlease.News {
 	news.Released = k.through
 	news.Horizon, news.Held = k.held(at.committed)
 	return news

@@ -10,7 +10,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// Keys that only share an entry are not counted as written together.
+// Keys of different requests do not count as written together if they only share an entry.
 func TestRequestsOfAnEntryAreCountedByThemselves(t *testing.T) {
 	var requests []Propose
 	for _, key := range []string{"a", "b"} {
@@ -37,7 +37,7 @@ func TestRequestsOfAnEntryAreCountedByThemselves(t *testing.T) {
 	}
 }
 
-// A lease that readers have been given stays as it was.
+// A lease that was published to readers is never modified.
 func TestInvisibleKeysAreNeverWrittenTwice(t *testing.T) {
 	var u invisible
 	var table keyspan.Table
@@ -74,7 +74,7 @@ func TestInvisibleKeysAreNeverWrittenTwice(t *testing.T) {
 	}
 }
 
-// One entry that is held for long does not hold up that others are forgotten.
+// An entry that is held for long does not keep later entries from being forgotten.
 func TestInvisibleKeysAreForgottenBehindWhatIsHeld(t *testing.T) {
 	var u invisible
 	var table keyspan.Table

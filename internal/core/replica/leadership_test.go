@@ -11,8 +11,9 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// With another leader or term all is over that was said, asked and counted under the one before, and what is the member's own is asked anew; that its log is the
-// leader's is over with a term only. The owner is told, also that there is no leader.
+// A change of the leader or the term ends what was said, asked and counted before. The member's own
+// questions are asked again. Only a change of the term ends the knowledge that this log is the
+// leader's. The owner is informed, even that there is no leader.
 func TestAnotherLeadership(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -59,8 +60,9 @@ func TestAnotherLeadership(t *testing.T) {
 	}
 }
 
-// A batch that another member sends is appended once in the term that it is for, and refused as often as it comes if it was once. Batches of a member's
-// lives have numbers of their own; what is not from one of ours is not answered at all.
+// A batch that another member sends is appended once, in the term that it is for. Once it was refused,
+// it is refused each time that it arrives. Each life of a member numbers its batches anew. A batch
+// from a stranger gets no answer.
 func TestForwardedBatches(t *testing.T) {
 	lead := func() *Replica {
 		s := newStage(t)
@@ -149,7 +151,8 @@ func TestForwardedBatches(t *testing.T) {
 	}
 }
 
-// An entry is appended in the term that it is for, under the next index, and with what it revokes; the leader's own say whose they are, in which term and life.
+// An entry is appended in the term that it is for, under the next index, and its revocations are
+// noted. The leader's own entries record its ID, the term and its life.
 func TestHowALeaderAppends(t *testing.T) {
 	s := newStage(t)
 	for _, command := range []string{"elect 1", "pass 200ms"} {
@@ -176,7 +179,9 @@ func TestHowALeaderAppends(t *testing.T) {
 	}
 }
 
-// The level of a member is as it said last in an acknowledgment, and none if it said none. A level counts as known if all others have it, or a higher one.
+// The level of a member is the last one that it reported with an acknowledgment, and none if that
+// acknowledgment had no level. A level counts as reached if all other members report it or a higher
+// one.
 func TestLevelsAreLearnt(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -205,7 +210,8 @@ func TestLevelsAreLearnt(t *testing.T) {
 	}
 }
 
-// A leader that is to be removed hands over and does not append that itself; and a change is appended in the term that it is for.
+// A leader that is to be removed hands over and does not append the removal itself. A change is
+// appended only in the term that it is for.
 func TestALeaderIsRemovedByTheNext(t *testing.T) {
 	s := newStage(t)
 	for _, command := range []string{"elect 1", "pass 500ms"} {
@@ -239,7 +245,7 @@ func TestALeaderIsRemovedByTheNext(t *testing.T) {
 	}
 }
 
-// The dead and those that only learn are handed nothing, however much of the log they have.
+// Leadership is not handed to dead members or learners, however much of the log they have.
 func TestLeadershipGoesToAVoterThatIsAlive(t *testing.T) {
 	s := newStage(t)
 	for _, command := range []string{"elect 1", "pass 500ms", "cut 3", "pass 1200ms"} {

@@ -13,8 +13,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// alone is a group of one that starts with many leases. Writes are durable by
-// the next turn; what is applied is up to the test.
+// alone is a group of one that starts with many leases. Writes are durable by the next turn. The test
+// decides when entries are applied.
 type alone struct {
 	r       *Replica
 	now     machine.Mono
@@ -34,7 +34,7 @@ func newAlone(t testing.TB, leases []leaseChange) *alone {
 	return &alone{r: r, now: 1}
 }
 
-// turn steps inputs and takes the effects, and tells when the next turn is due.
+// turn steps inputs, collects the effects, and returns when the next turn is due.
 func (a *alone) turn(inputs ...any) (alarm machine.Mono) {
 	inputs = append(a.durable, inputs...)
 	a.durable = nil
@@ -70,8 +70,8 @@ func (a *alone) applied(changes ...leaseChange) Applied {
 	return Applied{Index: a.last.GetIndex(), Term: a.last.GetTerm(), Leases: changes}
 }
 
-// A new leader gives leases their time in slices, and waits for the last of them
-// with what it does about leases. Those that come and go meanwhile are no matter.
+// A new leader gives leases their time in slices. It takes no decision about leases before the last
+// slice. Leases that come and go meanwhile do not disturb that.
 func TestLeadersStartInSlices(t *testing.T) {
 	var known []leaseChange
 	for id := int64(1); id <= 3*slice; id++ {
@@ -133,8 +133,8 @@ func TestLeadersStartInSlices(t *testing.T) {
 	}
 }
 
-// Leases of a snapshot are loaded in slices. What the log did to them since then
-// waits for the last one.
+// The leases of a snapshot are loaded in slices. Later changes of the leases by the log wait for the
+// last slice.
 func TestLeasesLoadInSlices(t *testing.T) {
 	const n = 5 * slice
 	var known []leaseChange
@@ -187,8 +187,8 @@ func checkHeap(t *testing.T, ls *leases, want int) {
 	}
 }
 
-// BenchmarkLeasesStart measures how a new leader gives its leases their time, in all and in one
-// turn at most.
+// BenchmarkLeasesStart measures how long a new leader takes to give its leases their time: in total,
+// and in the longest turn.
 func BenchmarkLeasesStart(b *testing.B) {
 	for _, n := range []int{1_000_000, 5_000_000} {
 		known := manyLeases(n)
@@ -243,8 +243,8 @@ func manyLeases(n int) []leaseChange {
 	return list
 }
 
-// A renewal that waits for a revocation is looked at again when that was applied, though it
-// ended nothing: one that came behind it, and one that came with it.
+// A renewal that waits for a revocation is tried again when the revocation is applied, even if that
+// ended nothing. The test covers a renewal after the revocation and one together with it.
 func TestRenewalBehindARevocationThatEndedNothing(t *testing.T) {
 	for _, together := range []bool{false, true} {
 		a := newAlone(t, []leaseChange{{ID: 1, TTL: 60, Checkpoint: 3000}})
@@ -284,9 +284,9 @@ func TestRenewalBehindARevocationThatEndedNothing(t *testing.T) {
 	}
 }
 
-// A lease whose expiry did not get into the log is looked at again with the next tick, or it would never end.
-// So is a lease whose expiry is open when a leadership ends, and all questions and reports of that leadership
-// are forgotten.
+// A lease whose expiry did not get into the log is tried again at the next tick. Otherwise it would
+// never end. The same holds for a lease whose expiry is undecided when a leadership ends. All
+// questions and reports of that leadership are forgotten.
 func TestExpiriesThatDidNotHappen(t *testing.T) {
 	begin := func() (*Replica, *leases) {
 		r := keyReader(9)
@@ -335,8 +335,8 @@ func TestExpiriesThatDidNotHappen(t *testing.T) {
 	}
 }
 
-// A lease is about to end as long as an entry that revokes it is on its way, and the first of two is
-// not the last.
+// A lease counts as being revoked as long as an entry that revokes it is in progress. If there are two
+// such entries, that lasts until the second.
 func TestRevocationsOfOneLease(t *testing.T) {
 	r := keyReader(9)
 	ls := &r.leases
@@ -364,8 +364,8 @@ func TestRevocationsOfOneLease(t *testing.T) {
 	}
 }
 
-// A lease that is about to be revoked, and granted again under its ID, is not ended by an expiry
-// that was decided about the one before (L6).
+// A lease that is being revoked may be granted again under its ID. An expiry that was decided for the
+// former lease does not end the new one (L6).
 func TestNoExpiryBehindARevocation(t *testing.T) {
 	a := newAlone(t, []leaseChange{{ID: 1, TTL: 10}, {ID: 2, TTL: 10}})
 	a.lead()
@@ -394,8 +394,8 @@ func TestNoExpiryBehindARevocation(t *testing.T) {
 	}
 }
 
-// A leadership goes by the checkpoints in the log, and not by what was proposed in an earlier one: that
-// may never have got there, and its lease would end early.
+// A leadership uses the checkpoints in the log, not those that were proposed in an earlier leadership.
+// Those may not have reached the log, and the lease would end early.
 func TestALeadershipGoesByTheLog(t *testing.T) {
 	a := newAlone(t, []leaseChange{{ID: 1, TTL: 60, Checkpoint: 3000}, {ID: 2, TTL: 60}, {ID: 3, TTL: 2, Checkpoint: 3000}})
 	a.lead()
@@ -418,7 +418,7 @@ func TestALeadershipGoesByTheLog(t *testing.T) {
 	}
 }
 
-// A checkpoint leaves a lease no less time than it has.
+// A checkpoint gives a lease no less time than it has left.
 func TestCheckpointsAreRoundedUp(t *testing.T) {
 	a := newAlone(t, []leaseChange{{ID: 1, TTL: 10}})
 	a.lead()
@@ -439,7 +439,7 @@ func TestCheckpointsAreRoundedUp(t *testing.T) {
 	}
 }
 
-// The answer to a look says what is left of a lease, and not when the leader looks at it next.
+// The answer to a look has the remaining time of the lease, not the time of the leader's next check.
 func TestALookSaysWhatIsLeft(t *testing.T) {
 	a := newAlone(t, []leaseChange{{ID: 1, TTL: 10}})
 	a.lead()
@@ -455,7 +455,7 @@ func TestALookSaysWhatIsLeft(t *testing.T) {
 	}
 }
 
-// However many checkpoints and expiries are due at once, each is in an entry, of a thousand at most.
+// All checkpoints and expiries that are due are proposed, in entries of at most a thousand.
 func TestAllThatIsDueIsProposed(t *testing.T) {
 	const n = 2*maxExpiries + 500
 	list := make([]leaseChange, n)
@@ -477,7 +477,7 @@ func TestAllThatIsDueIsProposed(t *testing.T) {
 	}
 }
 
-// countingLeases are those of a leader that counts time, with one lease of 10 s for each of some IDs.
+// countingLeases are the leases of a leader that counts time: one of 10 s for each ID.
 func countingLeases(now machine.Mono, ids ...int64) *leases {
 	ls := new(leases)
 	ls.init(nil)
@@ -489,9 +489,10 @@ func countingLeases(now machine.Mono, ids ...int64) *leases {
 	return ls
 }
 
-// A renewal moves the deadline to a whole TTL from now, and is answered at once, unless it has to wait: for the removal
-// of a checkpoint, which is proposed once, but not behind a revocation; or for the outcome of an expiry, and then
-// it moves nothing. A look waits for nothing, and nothing has less than no time left.
+// A renewal moves the deadline to a whole TTL from now. It is answered at once unless it has to wait:
+// for the removal of a checkpoint, or for the outcome of an expiry. The removal is proposed once, and
+// not after a revocation. A renewal that waits for an expiry moves nothing. A look never waits. The
+// remaining time is never negative.
 func TestWhatAnAskIsAnswered(t *testing.T) {
 	const start = machine.Mono(time.Hour)
 	for _, tt := range []struct {
@@ -536,8 +537,8 @@ func TestWhatAnAskIsAnswered(t *testing.T) {
 	}
 }
 
-// Asks that wait are answered when what they wait for has happened, each asker once, and only then: when a lease is
-// gone, or its checkpoint is removed by the entry that was proposed for that.
+// A waiting question is answered once for each asker, and only after the event that it waits for: the
+// end of the lease, or the removal of its checkpoint by the entry that was proposed for that.
 func TestAsksThatWaitAreAnsweredOnce(t *testing.T) {
 	const start = machine.Mono(time.Hour)
 	now := start.Add(2 * time.Second)
@@ -595,8 +596,8 @@ func TestAsksThatWaitAreAnsweredOnce(t *testing.T) {
 	}
 }
 
-// A lease wants attention at 0.6 TTL, then each 0.2 TTL below the last checkpoint, on a tick, and at its end at the latest;
-// none is made while one is being removed.
+// A lease is checked at 0.6 TTL, then each 0.2 TTL below the last checkpoint, on a tick, and at its
+// end at the latest. No checkpoint is made while an earlier one is being removed.
 func TestWhenALeaseWantsAttention(t *testing.T) {
 	const start = machine.Mono(time.Hour)
 	for _, tt := range []struct {
@@ -625,8 +626,8 @@ func TestWhenALeaseWantsAttention(t *testing.T) {
 	}
 }
 
-// As many leases share an expiry as may, and no more are taken while the log has enough expiries to do; nor does
-// the alarm go off for them.
+// An expiry entry has a bounded number of leases. No more leases are taken while the log has enough
+// expiry entries to apply, and the alarm does not go off for them.
 func TestExpiriesAreBounded(t *testing.T) {
 	const start = machine.Mono(time.Hour)
 	ids := make([]int64, maxExpiries+3)
@@ -658,8 +659,8 @@ func TestExpiriesAreBounded(t *testing.T) {
 	}
 }
 
-// What a log without room does not take is tried again: a lease that is over with the next tick and not before, and
-// the removal of a checkpoint with the next renewal.
+// A change that finds no room in the log is tried again: an expiry at the next tick and not sooner,
+// and the removal of a checkpoint at the next renewal.
 func TestLeasesOfALogWithoutRoom(t *testing.T) {
 	a := newAlone(t, []leaseChange{{ID: 1, TTL: 10}, {ID: 2, TTL: 60, Checkpoint: 30_000}})
 	a.lead()
@@ -699,8 +700,8 @@ func TestLeasesOfALogWithoutRoom(t *testing.T) {
 	}
 }
 
-// However many renewed leases have checkpoints, and however many checkpoints are due, each is in an entry, and an entry
-// has a thousand at most.
+// However many renewed leases have checkpoints, and however many checkpoints are due, all are
+// proposed. An entry has a thousand at most.
 func TestEntriesAboutLeasesAreBounded(t *testing.T) {
 	const n = 2*maxExpiries + 3
 	ls := countingLeases(machine.Mono(time.Hour))
@@ -726,8 +727,8 @@ func TestEntriesAboutLeasesAreBounded(t *testing.T) {
 	}
 }
 
-// A leader that has its leases from a snapshot gives no lease its time before all are loaded: those that came later
-// would have none.
+// A leader that loads its leases from a snapshot gives no lease its time before all are loaded. Leases
+// that are loaded later would get none.
 func TestNoTimeBeforeAllAreLoaded(t *testing.T) {
 	known := manyLeases(2*slice + 1)
 	r := keyReader(9)

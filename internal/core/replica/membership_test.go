@@ -16,8 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A roster goes by what was asked for, one change after the other, and survives a
-// snapshot at any point.
+// A roster reflects the requested changes, one after another, and survives a snapshot at any point.
 func TestRoster(t *testing.T) {
 	ro := FoundedBy([]*pb.Member{{ID: 3, PeerURLs: []string{"c"}}, {ID: 1, Name: "flag", PeerURLs: []string{"a"}}, {ID: 2, PeerURLs: []string{"b"}}})
 	ro = ro.told(&pb.Member{ID: 1, Name: "one", PeerURLs: []string{"else"}, ClientURLs: []string{"x"}})
@@ -89,8 +88,8 @@ func TestRostersAreReplaced(t *testing.T) {
 	}
 }
 
-// Founders have no names before they start, and those that learn have no vote, nor do they
-// for raft.
+// Founders have no names before they start. Learners among them have no vote, and raft's configuration
+// agrees.
 func TestFoundersThatLearn(t *testing.T) {
 	ro := FoundedBy([]*pb.Member{{ID: 4, Name: "four", PeerURLs: []string{"d"}, IsLearner: true}, {ID: 2, Name: "two"}, {ID: 3, IsLearner: true}, {ID: 1}})
 	conf := ro.ConfState()
@@ -108,7 +107,7 @@ func TestFoundersThatLearn(t *testing.T) {
 	}
 }
 
-// The section of a snapshot about the members is read to its end, and has nothing behind it.
+// The section of a snapshot about the members is read to its end, and extra bytes are refused.
 func TestRosterOnDisk(t *testing.T) {
 	ro := FoundedBy([]*pb.Member{{ID: 1}, {ID: 2}, {ID: 3, IsLearner: true}})
 	ro.Removed = []uint64{4, 300}
@@ -129,8 +128,8 @@ func TestRosterOnDisk(t *testing.T) {
 	}
 }
 
-// A change that cannot be read is none, nor is one of a member that cannot be read: a guess
-// would make another membership than the one that the others have.
+// A change that cannot be decoded is refused, and so is one whose member cannot be decoded. A guess
+// would make the membership differ from that of the other members.
 func TestUnreadableChanges(t *testing.T) {
 	data, err := proto.Marshal(RemoveMember(3))
 	if err != nil {
@@ -150,8 +149,8 @@ func TestUnreadableChanges(t *testing.T) {
 	}
 }
 
-// A change that was asked for without URLs is the change that it was: one without a member
-// in it would be a promotion.
+// A change that was requested without URLs is recognized as the same change. Without a member in it,
+// it would be a promotion.
 func TestChangesWithoutURLs(t *testing.T) {
 	for name, c := range map[string]struct {
 		cc   *raftpb.ConfChange
@@ -171,7 +170,7 @@ func TestChangesWithoutURLs(t *testing.T) {
 	}
 }
 
-// One change in a log tells that the change before it is committed.
+// A change in a log shows that the change before it is committed.
 func TestSettledChanges(t *testing.T) {
 	entry := func(index uint64, typ raftpb.EntryType) *raftpb.Entry {
 		return &raftpb.Entry{Index: &index, Type: &typ}
@@ -197,7 +196,7 @@ func TestSettledChanges(t *testing.T) {
 	}
 }
 
-// Each reason to refuse a change goes over the wire, and is etcd's.
+// Each reason for refusing a change has an encoding, and corresponds to an error of etcd's.
 func TestRefusalsOnTheWire(t *testing.T) {
 	for v, want := range map[verdict]error{
 		memberExists: rpctypes.ErrGRPCMemberExist, urlExists: rpctypes.ErrGRPCPeerURLExist, notFound: rpctypes.ErrGRPCMemberNotFound,
@@ -221,8 +220,8 @@ func TestRefusalsOnTheWire(t *testing.T) {
 	}
 }
 
-// An entry of the kind that raft goes by, with anything else in it than what was asked
-// for, must not be applied: raft would have another membership than the state.
+// An entry that changes raft's configuration must contain exactly the requested change. Otherwise it
+// must not be applied, for raft would have another membership than the state.
 func TestChangeThatContradictsItself(t *testing.T) {
 	encoded := func(term uint64, cc *raftpb.ConfChange, list ...*raftpb.ConfChange) *raftpb.Entry {
 		return encodedChange(t, term, cc, list...)
@@ -250,7 +249,7 @@ func TestChangeThatContradictsItself(t *testing.T) {
 	}
 }
 
-// encodedChange is an entry of term 1 that makes a change, with the changes that were asked for in its batch.
+// encodedChange is an entry of term 1 that makes a change, with the requested changes in its batch.
 func encodedChange(t *testing.T, term uint64, cc *raftpb.ConfChange, asked ...*raftpb.ConfChange) *raftpb.Entry {
 	t.Helper()
 	b := &batch{Term: term, From: 1, Boot: 1, Seq: 1}
@@ -268,7 +267,7 @@ func encodedChange(t *testing.T, term uint64, cc *raftpb.ConfChange, asked ...*r
 	return &raftpb.Entry{Index: new(uint64(2)), Term: new(uint64(1)), Type: raftpb.EntryConfChange.Enum(), Data: data}
 }
 
-// The entries of a log say where members are to be found, also before they are applied.
+// The entries of a log show the URLs of members even before they are applied.
 func TestPeerURLsOfALog(t *testing.T) {
 	entry := func(cc *raftpb.ConfChange) *raftpb.Entry { return encodedChange(t, 1, cc, cc) }
 	got := PeerURLs([]*raftpb.Entry{
@@ -285,7 +284,7 @@ func TestPeerURLsOfALog(t *testing.T) {
 	}
 }
 
-// A member counts as alive for as long as an election timeout after it was heard of.
+// A member counts as alive for an election timeout after its last message.
 func TestWhoIsAlive(t *testing.T) {
 	r := keyReader(9)
 	r.now = 1000
@@ -298,8 +297,7 @@ func TestWhoIsAlive(t *testing.T) {
 	}
 }
 
-// All members are told what is released, those that learn and those that are leaving, too, and
-// once each.
+// All members receive the news of the release once, including learners and members that are leaving.
 func TestAllAreToldWhatIsReleased(t *testing.T) {
 	r := keyReader(9)
 	r.leader, r.term = 1, 2
@@ -337,8 +335,8 @@ func TestAllAreToldWhatIsReleased(t *testing.T) {
 	}
 }
 
-// A learner may be promoted that is sent the log as it grows, has all but a thousand entries of
-// what is committed, and was heard of just now.
+// A learner may be promoted if raft replicates to it, if it lacks at most a thousand committed
+// entries, and if it was alive just now.
 func TestWhoMayBePromoted(t *testing.T) {
 	s := newStage(t)
 	for _, command := range []string{"elect 1", "pass 200ms", "cut 3"} {

@@ -9,8 +9,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
-// A member asks for promises while somebody reads there, if it has a leader and is not alone, and gives them back once when
-// nobody does. It is awake when it has to ask again, and when nobody has read for long.
+// A member asks for promises while it is read from, if it has a leader and is not alone. It gives them
+// back once when the reads have ended. Its alarm covers the time to ask again and the time when reads
+// have been missing for long.
 func TestPromisesAreAskedForAndGivenBack(t *testing.T) {
 	const start = machine.Mono(time.Hour)
 	three := quorumlease.Memberships{{Index: 1, Voters: []machine.NodeID{1, 2, 3}}}
@@ -55,8 +56,9 @@ func TestPromisesAreAskedForAndGivenBack(t *testing.T) {
 	}
 }
 
-// A promise that answers this life's request says how long its grantor took, and counts; one for an earlier life does not. A
-// request is answered with a promise, and what is given back is reported at once.
+// A promise that answers this life's request counts, and shows how long its grantor took. One for an
+// earlier life does not count. A request is answered with a promise, and a returned lease is reported
+// at once.
 func TestWhatPromisesCallFor(t *testing.T) {
 	const start = machine.Mono(time.Hour)
 	const ttl = 200 * time.Millisecond

@@ -13,9 +13,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-// A change of the membership that the leader does not take yet is tried again at the next tick,
-// and other requests do not wait for that. A put that it does not take tells that it has no
-// room, and they do.
+// A change of the membership that the leader does not take yet is tried again at the next tick. Other
+// requests do not wait for it. If the leader refuses a put, it has no room, and other requests wait.
 func TestARefusedChangeHoldsUpNothing(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -43,9 +42,8 @@ func TestARefusedChangeHoldsUpNothing(t *testing.T) {
 	}
 }
 
-// What is given up after a while may be in the log, or get there, if it was addressed to a leader
-// at all, to this member as to another. How long that takes is counted from when it set out
-// first.
+// A request that is given up may be in the log, or may reach it later, if it was ever addressed to a
+// leader: this member or another. Its age counts from its first sending.
 func TestWhatWasAddressedIsGivenUpAsAmbiguous(t *testing.T) {
 	r := keyReader(9)
 	p := &r.proposals
@@ -64,7 +62,7 @@ func TestWhatWasAddressedIsGivenUpAsAmbiguous(t *testing.T) {
 	}
 }
 
-// Requests that wait in a lane are not given up while it moves, and a lane that is empty is gone.
+// Requests that wait in a lane are not given up while the lane moves. An empty lane is removed.
 func TestALaneThatMovesGivesNothingUp(t *testing.T) {
 	r := keyReader(9)
 	r.reads.keys.stop() // one lane has all
@@ -86,9 +84,9 @@ func TestALaneThatMovesGivesNothingUp(t *testing.T) {
 	}
 }
 
-// A batch whose fate is known is done, or addressed anew if its leader refused it. Batches that were
-// addressed to a leader of an earlier term than that of an applied entry are dead, and addressed anew.
-// Those of that term are on their way still, and would be in the log twice (P1, P2).
+// A batch whose fate is known is finished, or is addressed again if its leader refused it. Batches for
+// a term before that of an applied entry are dead, and are addressed again. Batches of that very term
+// are still in progress, and would otherwise be in the log twice (P1, P2).
 func TestWhatBecomesOfBatches(t *testing.T) {
 	begin := func() (*Replica, *proposals) {
 		r := keyReader(9)
@@ -125,7 +123,7 @@ func TestWhatBecomesOfBatches(t *testing.T) {
 	}
 }
 
-// A leader without room is asked about one batch, once in a tick, and not about all that wait behind it.
+// A leader without room is asked about one batch in each tick, and not about all that wait.
 func TestALeaderWithoutRoomIsAskedOnce(t *testing.T) {
 	s := newStage(t)
 	for _, command := range []string{"elect 1", "pass 200ms"} {
@@ -152,8 +150,8 @@ func TestALeaderWithoutRoomIsAskedOnce(t *testing.T) {
 	}
 }
 
-// A batch that was sent to another member, and of which nothing was heard for an election timeout, is sent again as it was, to the
-// leader of the same term, and then waits as long again.
+// A batch that was sent to another member and got no answer within an election timeout is sent again,
+// unchanged, to the leader of the same term. It then waits as long again.
 func TestBatchesAreSentAgain(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -186,8 +184,8 @@ func TestBatchesAreSentAgain(t *testing.T) {
 	}
 }
 
-// The leader's refusal of a batch is for this life, and for the batch of that number in that term alone. So is its word that a change of the
-// members is no such.
+// A leader's refusal counts only for this life and for the batch with that number in that term. The
+// same holds for its statement that a change of the members is invalid.
 func TestRefusalsAreOfOneBatch(t *testing.T) {
 	for _, tt := range []struct {
 		name            string
@@ -239,8 +237,8 @@ func TestRefusalsAreOfOneBatch(t *testing.T) {
 	}
 }
 
-// A batch is addressed as it is: what was sent is remembered, to be sent again, and marked if it is kept. A leader that does not take a change goes on
-// with what is behind it.
+// A sent batch is remembered so that it can be sent again, and is marked if it is kept. A leader that
+// does not take a change goes on with the batches behind it.
 func TestHowABatchIsAddressed(t *testing.T) {
 	s := newStage(t)
 	for _, command := range []string{"elect 1", "pass 200ms"} {
@@ -287,8 +285,9 @@ func TestHowABatchIsAddressed(t *testing.T) {
 	}
 }
 
-// Of a lane one batch more sets out in a turn, if those before are on their way for long, and never more than may be; the alarm is for the next. A lane
-// whose turn has not come keeps what waits in it.
+// A lane sends one more batch in a turn if its earlier batches have been in progress for long. The
+// number of batches in progress is bounded. The alarm covers the next one. A lane whose time has not
+// come keeps its waiting requests.
 func TestHowManyBatchesSetOut(t *testing.T) {
 	const now = machine.Mono(time.Hour)
 	for _, tt := range []struct {

@@ -12,8 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// A voter that follows a leader binds itself to members, and not to one that this leader has given
-// up (R21, R23).
+// A voter that follows a leader promises only to members that this leader has not given up (R21, R23).
 func TestWhoGetsAPromise(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -57,8 +56,8 @@ func TestWhoGetsAPromise(t *testing.T) {
 	}
 }
 
-// A leader's list of members that are given up holds until it, or a later leader, sends another; and
-// an entry that is released stays so, though older news says less.
+// A leader's list of members that are given up counts until it, or a later leader, sends another. A
+// released entry stays released, even if older news say less.
 func TestNewsOfAnEarlierTerm(t *testing.T) {
 	r := keyReader(9)
 	rl := &r.reads
@@ -83,8 +82,8 @@ func TestNewsOfAnEarlierTerm(t *testing.T) {
 	}
 }
 
-// A term begins with what is committed: of the rest of its log a member does not know whether it is
-// the new leader's. In the same term what was vouched for stays so.
+// A term begins with the committed entries: a member does not know whether the rest of its log is the
+// new leader's. Within a term, the received and durable positions never go back.
 func TestATermBeginsWithWhatIsCommitted(t *testing.T) {
 	for _, tt := range []struct {
 		fresh                           bool
@@ -145,8 +144,8 @@ func TestWhereAMemberBegins(t *testing.T) {
 	}
 }
 
-// A member wants a lease while somebody reads there, under a policy by which it may have one, of keys that it holds, and if it is a member. A leader that
-// holds none has leases of clients to answer for.
+// A member wants a lease while it is read from, if the policy allows it one, if it holds keys, and if
+// it is a member. A leader without keys still has clients' leases to answer for.
 func TestWhoWantsALease(t *testing.T) {
 	cells := division(t) // member 3 holds nothing
 	for _, tt := range []struct {
@@ -196,8 +195,9 @@ func TestWhoWantsALease(t *testing.T) {
 	}
 }
 
-// What promises call for goes where it is to: to voters of any membership that counts, but for the member itself and those that learn, to the
-// sender, and to those that are named. A report that is due sooner stays so.
+// Messages that promises call for go to the voters of each membership that counts, to the sender, and
+// to the members that are named. The member itself and learners get none. A report that is due sooner
+// is not postponed.
 func TestWhatPromisesCallForIsDone(t *testing.T) {
 	r := keyReader(9)
 	r.now, r.leader = machine.Mono(time.Hour), 2
@@ -228,8 +228,8 @@ func TestWhatPromisesCallForIsDone(t *testing.T) {
 	}
 }
 
-// A leader leads beyond doubt while its lease lasts, it has an entry of its term released, and raft has it lead in that term; and what it
-// returns then is up to where the log is committed.
+// A leader leads beyond doubt while its lease lasts, an entry of its term is released, and raft has it
+// lead in that term. The index that it returns then is the commit index.
 func TestWhoLeadsBeyondDoubt(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -258,8 +258,9 @@ func TestWhoLeadsBeyondDoubt(t *testing.T) {
 	}
 }
 
-// A leader proposes the policy that a cluster begins with once in a term, once all of its log is accounted for, and none has a policy in it; a report is made when it has
-// changed to whom this member is bound, and not before.
+// A leader proposes the initial policy once in a term, when all of its log is accounted for and no
+// entry sets a policy. A report is made only when the holders that this member is bound to have
+// changed.
 func TestWhatATurnOfReadLeasesDoes(t *testing.T) {
 	policy := entryOf(10, bodyOf(t, kindReadPolicy, wrapperspb.String("off")))
 	for _, tt := range []struct {
@@ -322,8 +323,8 @@ func TestWhatATurnOfReadLeasesDoes(t *testing.T) {
 	}
 }
 
-// The next turn of read leases is needed when a report may be another, when there is something to tell of what is read, and at the leader when a holder may have
-// stalled.
+// The next turn of read leases is due when a report may change, when counts of reads are to be sent,
+// and, at the leader, when a holder may have stalled.
 func TestWhenReadLeasesNeedATurn(t *testing.T) {
 	r := keyReader(9)
 	r.leader, r.term, r.now = 2, 5, machine.Mono(time.Hour)

@@ -41,12 +41,12 @@ func (b *bulletin) telling(m machine.NodeID) {
 
 // news returns what goes with the leader's messages.
 func (rl *readLeases) news(at moment) quorumlease.News {
-	return rl.order().tells(rl.positions, quorumlease.News{Term: at.term, Released: rl.released, Stalled: rl.stalled})
+	return rl.order().addNews(rl.positions, quorumlease.News{Term: at.term, Released: rl.released, Stalled: rl.stalled})
 }
 
-// carries adds the leader's news to one of raft's messages, if it is such a one that
+// attachNews adds the leader's news to one of raft's messages, if it is such a one that
 // the leader sends.
-func (rl *readLeases) carries(at moment, m *raftpb.Message) any {
+func (rl *readLeases) attachNews(at moment, m *raftpb.Message) any {
 	switch m.GetType() {
 	case raftpb.MsgApp, raftpb.MsgHeartbeat:
 		rl.telling(machine.NodeID(m.GetTo()))

@@ -72,8 +72,8 @@ func TestCountsAreTakenOnce(t *testing.T) {
 	}
 }
 
-// A plan is made of what was told and of what is read here; who tells nothing is given
-// up, and a plan that is made late counts, but none of an earlier leadership.
+// A plan is made of the counts that members have sent and of the local reads. A member that sends no
+// counts is given up. A plan that is finished late counts, but not one of an earlier leadership.
 func TestPlan(t *testing.T) {
 	r, p := plannerOfThree()
 	next := func() *Plan {
@@ -129,8 +129,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// A leader gives everybody time to tell before it gives somebody up, however long its clock has
-// run, and what one plan is made of is not in the next.
+// A leader gives each member time to send counts before it gives any up, however long its clock has
+// run. Observations of one plan are not used for the next.
 func TestALeadershipBeginsWithEverybody(t *testing.T) {
 	r, p := plannerOfThree()
 	r.now = r.now.Add(time.Hour)
@@ -161,7 +161,7 @@ func TestALeadershipBeginsWithEverybody(t *testing.T) {
 	}
 }
 
-// How far a voter is is smoothed: one answer that takes long is no news.
+// The distance to a voter is smoothed: one slow answer hardly changes it.
 func TestRoundTripsAreSmoothed(t *testing.T) {
 	var p plans
 	p.answered(3, 80*time.Millisecond)
@@ -172,8 +172,8 @@ func TestRoundTripsAreSmoothed(t *testing.T) {
 	}
 }
 
-// A plan gets into the log if it says anything new, under the policy that it was made for, and not
-// before all of the log is accounted for and the division before is released. Until then it waits.
+// A plan is proposed if it changes anything, and only under the policy that it was made for. It waits
+// until all of the log is accounted for and the previous division is released.
 func TestWhenAPlanIsProposed(t *testing.T) {
 	cells := division(t)
 	for _, tt := range []struct {

@@ -22,9 +22,9 @@ type cuts struct {
 
 func (c *cuts) Shortened(last uint64) { c.last = append(c.last, last) }
 
-// A snapshot takes the place of the log: entries that were committed before go to the Applier before it, not
-// to be seen, and those that were not count no more. The snapshot's own settings count when it is loaded,
-// those of an older one never.
+// A snapshot replaces the log. Entries that were committed earlier go to the Applier before it,
+// without being published. Uncommitted entries no longer count. The snapshot's own settings count when
+// it is loaded, and those of an older one never.
 func TestASnapshotTakesThePlaceOfTheLog(t *testing.T) {
 	member := func(index uint64, voters ...machine.NodeID) quorumlease.Membership {
 		return quorumlease.Membership{Index: index, Voters: voters}
@@ -62,8 +62,8 @@ func TestASnapshotTakesThePlaceOfTheLog(t *testing.T) {
 	}
 }
 
-// Entries that are replaced count no more: neither for the holders of keys, nor for the membership, nor for
-// the stamps of promises.
+// Replaced entries no longer count for the holders of keys, for the membership, or for the stamps of
+// promises.
 func TestReplacedEntriesCountNoMore(t *testing.T) {
 	for from, want := range map[uint64]struct {
 		settings []uint64
@@ -91,8 +91,8 @@ func TestReplacedEntriesCountNoMore(t *testing.T) {
 	}
 }
 
-// A leader counts what its own term's entries write, and keeps those of its own that are marked; a follower, and an
-// entry of an earlier term, tell nothing of that.
+// A leader counts the writes in entries of its own term, and keeps its own entries that are marked. A
+// follower does neither, and entries of an earlier term do not count.
 func TestWhatALeaderTakesAccountOf(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -129,7 +129,8 @@ func TestWhatALeaderTakesAccountOf(t *testing.T) {
 	}
 }
 
-// A leader keeps a batch of its own in key order, if it holds the keys, all members can read that it does, and it is read here.
+// In key order a leader keeps a batch of its own if it holds the keys, if all members understand kept
+// entries, and if it is read from.
 func TestWhatALeaderKeeps(t *testing.T) {
 	put, expiry := putOf(t, "k"), bodyOf(t, kindExpire, listOf([]int64{1}))
 	all := levels{2: keepsLevel, 3: keepsLevel}
@@ -160,7 +161,7 @@ func TestWhatALeaderKeeps(t *testing.T) {
 	}
 }
 
-// Each entry that divides keys or changes the members is taken note of, wherever it is among others.
+// Each entry that divides keys or changes the members is noted, wherever it stands among others.
 func TestEntriesAreLookedAtOneByOne(t *testing.T) {
 	setting := func(index uint64, m proto.Message) *raftpb.Entry {
 		body, err := EncodeRequest(m)
@@ -272,7 +273,7 @@ func TestTheOrderChangesWithTheLog(t *testing.T) {
 		rl := &r.reads
 		rl.keys.leaseKeys = nil
 		for i := range uint64(5) {
-			rl.keys.appended(puts(t, 2, 10+i, "k"))
+			rl.keys.appended(entryOfPuts(t, 2, 10+i, "k"))
 		}
 		rl.keys.releaseThrough(tt.through)
 		rl.handedOut = tt.handedOut
@@ -291,8 +292,9 @@ func TestTheOrderChangesWithTheLog(t *testing.T) {
 	}
 }
 
-// In strict order a reader at a follower waits for all of its log, and at a leader that leads beyond doubt for what was acknowledged. Readers have one
-// lease, of the order that is in force, and none while the log changes the holders of keys; it is told when it is another.
+// In strict order, a reader at a follower waits for the whole log, and a reader at a certain leader
+// for what was acknowledged. Readers have one lease, of the order in force, and none while the log
+// changes the holders of keys. They are informed when the lease changes.
 func TestWhatReadersAreTold(t *testing.T) {
 	s := newStageOf(t, ReadLeases{Policy: quorumlease.All, Idle: -1})
 	for _, command := range []string{"elect 1", "pass 500ms"} {
@@ -346,8 +348,9 @@ func TestWhatReadersAreTold(t *testing.T) {
 	}
 }
 
-// The leader of the ledger's term judges what is released, and none that loads a snapshot: it does not know the members. That others have judged for
-// themselves is remembered for the whole leadership.
+// The leader of the ledger's term decides what is released, unless it is loading a snapshot: then it
+// does not know the members. Whether followers have decided for themselves is remembered for the whole
+// leadership.
 func TestWhichLeaderJudges(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -20,12 +20,12 @@ type lastReport struct {
 // report says what this member has and to whom it is bound. It is true from now on:
 // what is promised later is stamped with what is reported now (R3).
 func (rl *readLeases) report(at moment, durable uint64) quorumlease.Report {
-	report := rl.says(at, durable)
+	report := rl.currentReport(at, durable)
 	rl.reported = lastReport{report.Holders, report.Everyone, rl.promises.Due(at.now)}
 	return report
 }
 
-func (rl *readLeases) says(at moment, durable uint64) quorumlease.Report {
+func (rl *readLeases) currentReport(at moment, durable uint64) quorumlease.Report {
 	holders, everyone := rl.promises.Holders(at.now)
 	return quorumlease.Report{
 		Boot: at.cfg.Boot, Term: at.term, Durable: durable, Received: rl.received,
@@ -117,9 +117,9 @@ func (b readBound) of(keys keyspan.Set) uint64 {
 	return max(b.touched.LastTouch(keys), b.touched.Floor())
 }
 
-// acknowledges adds a report to a response that says how far this member's log is
+// attachReport adds a report to a response that says how far this member's log is
 // the leader's. The response leaves when that is durable.
-func (rl *readLeases) acknowledges(at moment, eff *effects, resp *raftpb.Message) any {
+func (rl *readLeases) attachReport(at moment, eff *effects, resp *raftpb.Message) any {
 	if resp.GetType() != raftpb.MsgAppResp || resp.GetReject() || resp.GetTerm() != at.term || machine.NodeID(resp.GetTo()) != at.leader {
 		return resp
 	}
@@ -139,7 +139,7 @@ func (rl *readLeases) flushed(at moment, d durable) {
 	if d.Term == at.term {
 		rl.durable = max(rl.durable, d.Index)
 		if rl.keys.on {
-			rl.ledger.Report(at.cfg.ID, rl.says(at, rl.durable))
+			rl.ledger.Report(at.cfg.ID, rl.currentReport(at, rl.durable))
 		}
 	}
 	if len(d.Record.Entries) > 0 {

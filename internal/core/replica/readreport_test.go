@@ -13,8 +13,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// A voter tells the leader at once that a holder has given its lease up, for the leader waits
-// for that holder as long as somebody is bound to it.
+// A voter reports to the leader at once that a holder has given its lease back, for the leader waits
+// for that holder as long as any member is bound to it.
 func TestALeaseGivenBackIsReported(t *testing.T) {
 	s := newStageOf(t, ReadLeases{Policy: quorumlease.All, Idle: -1})
 	for _, command := range []string{"elect 1", "pass 500ms", "lose"} {
@@ -47,8 +47,9 @@ func TestALeaseGivenBackIsReported(t *testing.T) {
 	}
 }
 
-// A voter whose clock may have run ahead is bound again to a holder whose promise has run out since,
-// and tells the leader at once: the holder may read. And it reads nothing itself until the doubt is over.
+// A voter whose clock may have run ahead is bound again to holders whose promises have run out since
+// then. It reports that to the leader at once, for those holders may read. It reads nothing itself
+// until the doubt is over.
 func TestADoubtBindsAgain(t *testing.T) {
 	const ttl = 200 * time.Millisecond
 	s := newStageOf(t, ReadLeases{Policy: quorumlease.All, Idle: -1, TTL: ttl})
@@ -90,8 +91,9 @@ func TestADoubtBindsAgain(t *testing.T) {
 	}
 }
 
-// A report that goes with an acknowledgment is about the leader's term. An acknowledgment of an earlier term, one to a
-// member that does not lead, and a refusal say nothing about this leader's log.
+// A report that accompanies an acknowledgment is about the leader's term. No report accompanies an
+// acknowledgment of an earlier term, one to a member that does not lead, or a refusal: these say
+// nothing about this leader's log.
 func TestWhatAcknowledgmentsReport(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -113,7 +115,7 @@ func TestWhatAcknowledgmentsReport(t *testing.T) {
 		rl.promises, rl.received = newAsked(quorumlease.Config{Self: 1}, r.now), 9
 		m := &raftpb.Message{Type: raftpb.MsgAppResp.Enum(), Term: new(uint64(5)), To: new(uint64(2)), Index: new(uint64(12))}
 		tt.change(m)
-		body := rl.acknowledges(r.moment, &r.effects, m)
+		body := rl.attachReport(r.moment, &r.effects, m)
 		got, ok := body.(reported)
 		if ok != (tt.received > 0) || !ok && (body != any(m) || rl.received != 9 || len(m.GetContext()) > 0) {
 			t.Errorf("an acknowledgment %s is sent as %+v, and the log is the leader's up to %d", tt.name, body, rl.received)
@@ -145,7 +147,8 @@ func TestWhatIsCommittedIsReported(t *testing.T) {
 	}
 }
 
-// The disk has what it had, whichever write is told last; and of another term's log it says nothing.
+// The durable position never goes back, in whatever order writes are reported. A write of another term
+// does not count.
 func TestWhatIsFlushed(t *testing.T) {
 	r := keyReader(9)
 	r.term = 5
@@ -158,8 +161,8 @@ func TestWhatIsFlushed(t *testing.T) {
 	}
 }
 
-// What a member tells without an acknowledgment goes to the leader, and in key order to all others, once each; its own ledger has it, and what
-// was told is remembered, so that it is told again when it has changed.
+// A report without an acknowledgment goes to the leader, and in key order once to each other member.
+// The member's own ledger gets it, too. It is remembered, so that a changed report is sent again.
 func TestToWhomAMemberReports(t *testing.T) {
 	bound := []quorumlease.Lifetime{{Member: 3, Boot: 5}}
 	for _, tt := range []struct {
@@ -207,8 +210,8 @@ func TestToWhomAMemberReports(t *testing.T) {
 	}
 }
 
-// The leader's own acknowledgment tells all in key order at once what it has received, flushed or not (R31); what goes with any
-// acknowledgment is remembered as told.
+// In key order, the leader's own acknowledgment reports at once to all members what it has received,
+// synced or not (R31). A report that accompanies any acknowledgment is remembered as sent.
 func TestTheLeadersOwnAcknowledgment(t *testing.T) {
 	r := keyReader(9)
 	r.leader, r.term = 1, 5
@@ -216,7 +219,7 @@ func TestTheLeadersOwnAcknowledgment(t *testing.T) {
 	rl.count(quorumlease.Memberships{{Index: 1, Voters: []machine.NodeID{1, 2, 3}}})
 	rl.durable, rl.reported = 10, lastReport{everyone: true, lapse: 1}
 	m := &raftpb.Message{Type: raftpb.MsgAppResp.Enum(), Term: new(uint64(5)), To: new(uint64(1)), Index: new(uint64(12))}
-	got, ok := rl.acknowledges(r.moment, &r.effects, m).(reported)
+	got, ok := rl.attachReport(r.moment, &r.effects, m).(reported)
 	if !ok || got.Report.Durable != 12 || got.Report.Received != 12 || len(r.sends) != 2 {
 		t.Errorf("the leader acknowledges 12 with %+v, and %d messages go at once, want 2", got, len(r.sends))
 	}
@@ -228,14 +231,15 @@ func TestTheLeadersOwnAcknowledgment(t *testing.T) {
 	for _, leader := range []machine.NodeID{1, 2} {
 		rl.reported = lastReport{everyone: true, lapse: 1}
 		r.leader, m.To = leader, new(uint64(leader))
-		if rl.acknowledges(r.moment, &r.effects, m); rl.reported.everyone || rl.reported.lapse != machine.Never {
+		if rl.attachReport(r.moment, &r.effects, m); rl.reported.everyone || rl.reported.lapse != machine.Never {
 			t.Errorf("with an acknowledgment to %d, what was told is remembered as %+v", leader, rl.reported)
 		}
 	}
 }
 
-// A follower finds out for itself what is released only in key order, of its leader's term, if that leader knows that followers do, while
-// raft follows it still, and not while it loads a snapshot.
+// A follower finds out by itself what is released only in key order, in its leader's term, if that
+// leader knows that followers do so, while raft still follows that leader, and while no snapshot is
+// being loaded.
 func TestWhoForesees(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -265,8 +269,9 @@ func TestWhoForesees(t *testing.T) {
 	}
 }
 
-// What is foreseen to be committed is what a majority has acknowledged, no further than this member's log is the leader's, than it goes, and than
-// its own term; and nothing that is committed already.
+// The foreseen commit index is the one that a majority has acknowledged. It passes neither the part of
+// the log that is the leader's, nor the end of the log, nor the present term. An index that is already
+// committed is not foreseen.
 func TestWhatIsForeseen(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -303,8 +308,9 @@ func TestWhatIsForeseen(t *testing.T) {
 	}
 }
 
-// Readers at a leader in whose leadership others have judged for themselves wait for all of its log, and readers of some keys for what the log, or a
-// state that readers may have, has of them; others wait for what is committed.
+// If followers have decided on releases for themselves in this leadership, the leader's readers wait
+// for its whole log. Readers of some keys wait for the entries that touch their keys, in the log or in
+// a state that readers may have. Other readers wait for the commit index.
 func TestUpToWhereReadersWait(t *testing.T) {
 	for _, tt := range []struct {
 		name            string
@@ -325,7 +331,7 @@ func TestUpToWhereReadersWait(t *testing.T) {
 		rl := &r.reads
 		rl.far = tt.far
 		for i, key := range []string{"a", "b", "k", "c"} {
-			rl.keys.log.Add(puts(t, 2, 10+uint64(i), key), nil)
+			rl.keys.log.Add(entryOfPuts(t, 2, 10+uint64(i), key), nil)
 		}
 		rl.keys.log.releaseThrough(10)
 		rl.keys.log.forget(10)
@@ -338,8 +344,8 @@ func TestUpToWhereReadersWait(t *testing.T) {
 	}
 }
 
-// How long a flush takes is smoothed, and told by records with entries only. A member that holds a lease and whose disk is slow tells at once
-// what has arrived, and no other does.
+// The time of a flush is smoothed, and measured only for records with entries. A member reports
+// received entries at once only if it holds a lease and its disk is slow.
 func TestReceiptsOfSlowDisks(t *testing.T) {
 	r := keyReader(9)
 	r.leader, r.term, r.now = 2, 5, machine.Mono(time.Hour)
@@ -371,7 +377,7 @@ func TestReceiptsOfSlowDisks(t *testing.T) {
 	}
 }
 
-// While something is held, a member reports with each tick, for a report may have been lost.
+// While an entry is held, a member reports with each tick, for a report may have been lost.
 func TestReportsAreMadeUpFor(t *testing.T) {
 	for _, tt := range []struct {
 		name string

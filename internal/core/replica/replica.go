@@ -376,7 +376,7 @@ func (r *Replica) takeReady(rd raft.Ready) {
 			if c := m.GetContext(); m.GetType() == raftpb.MsgHeartbeat && len(c) == 8 {
 				r.begun = max(r.begun, binary.LittleEndian.Uint64(c))
 			}
-			r.send(machine.NodeID(m.GetTo()), r.reads.carries(r.moment, m))
+			r.send(machine.NodeID(m.GetTo()), r.reads.attachNews(r.moment, m))
 		}
 	}
 	if rd.HardState != nil {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// The answer to a question about some keys is good for these, and ends no other round; that about
-// everything ends all that set out before.
+// The answer to a question about some keys ends only its own round. The answer to a question about
+// everything ends all rounds that began before it.
 func TestAnswersEndTheirRounds(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -31,8 +31,8 @@ func TestAnswersEndTheirRounds(t *testing.T) {
 	}
 }
 
-// Rounds are given up by the age of the first, with what they were to answer, and nothing of an
-// earlier leadership goes on.
+// Rounds are given up, with all questions that they were to answer, by the age of the first. Nothing
+// of an earlier leadership goes on.
 func TestRoundsAreGivenUpByTheFirst(t *testing.T) {
 	r := keyReader(9)
 	rs := &r.rounds
@@ -65,9 +65,9 @@ func TestRoundsAreGivenUpByTheFirst(t *testing.T) {
 	}
 }
 
-// A round that was given up is lost, whatever comes of it. So the next has twice as long, up to two
-// election timeouts, and an answer says how long to wait from then on. Otherwise a member whose
-// answers take longer than half an election timeout would never have one.
+// The answer to a round that was given up does not count. So the next round has twice as long, up to
+// two election timeouts. The time of an answer determines how long later rounds may take. Otherwise a
+// member whose answers take longer than half an election timeout would never get one.
 func TestRoundsOfDistantMembersAreWaitedFor(t *testing.T) {
 	r := keyReader(9)
 	rs, timeout := &r.rounds, r.cfg.electionTimeout()

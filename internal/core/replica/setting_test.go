@@ -64,7 +64,7 @@ func TestASettingAfterItsRequests(t *testing.T) {
 	}
 }
 
-// A setting is in the state's snapshots, and one that cannot be read is no setting.
+// A setting is part of the state's snapshots. An unreadable setting is an error.
 func TestASettingSurvives(t *testing.T) {
 	for _, s := range []readSetting{{}, {policy: quorumlease.AllByKey}, {quorumlease.Static, division(t)}, {quorumlease.Cost, division(t)}} {
 		got, err := decodeSetting(string(s.policy), s.encodeCells())
@@ -80,8 +80,8 @@ func TestASettingSurvives(t *testing.T) {
 	}
 }
 
-// A member holds keys if a cell of them is its own, at the first place of a division as at any
-// other; without a division it holds all.
+// A member holds some of the keys if one of their cells is its own, even if it is the first holder of
+// the division. Without a division it holds all keys.
 func TestWhoHoldsAnyOfSomeKeys(t *testing.T) {
 	below, above := keyspan.Set{{Key: []byte("a")}}, keyspan.Set{{Key: []byte("x")}}
 	both := keyspan.Set{{Key: []byte("x")}, {Key: []byte("a"), End: []byte("b")}}
@@ -104,8 +104,8 @@ func TestWhoHoldsAnyOfSomeKeys(t *testing.T) {
 	}
 }
 
-// An entry may take keys from a holder if it divides them or has a policy of key order, at any
-// of its requests. It sets a policy if it divides them or has any policy.
+// An entry may take keys from a holder if any of its requests divides keys or sets a policy of key
+// order. It counts as one of a policy if any of its requests divides keys or sets any policy.
 func TestEntriesThatSet(t *testing.T) {
 	put := &pb.PutRequest{Key: []byte("k"), Value: []byte("off/key")}
 	for _, c := range []struct {
@@ -147,8 +147,8 @@ func TestEntriesThatSet(t *testing.T) {
 	}
 }
 
-// The requests of an entry that cannot be read to its end are looked at as far as they can be,
-// and of a request without a body nothing is.
+// The requests of an incomplete entry are examined as far as they can be read. A request without a
+// body is skipped.
 func TestEntriesAreLookedAtAsFarAsTheyGo(t *testing.T) {
 	body := putOf(t, "k")
 	b := &batch{Term: 1, From: 2, Boot: 3, Seq: 4, Requests: []Propose{{ID: 1, Body: body}, {ID: 2}, {ID: 3, Body: body}}}
@@ -173,7 +173,7 @@ func TestEntriesAreLookedAtAsFarAsTheyGo(t *testing.T) {
 	}
 }
 
-// A request that cannot be read, or is none, sets nothing.
+// An unreadable or empty request sets nothing.
 func TestBrokenRequestsSetNothing(t *testing.T) {
 	for name, body := range map[string][]byte{"no body": nil, "a broken policy": {kindReadPolicy, 0xff}, "a broken division": {kindReadCells, 0xff}} {
 		before := readSetting{quorumlease.Static, division(t)}

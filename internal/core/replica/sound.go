@@ -200,8 +200,8 @@ func soundSnapshot(m *raftpb.Message, to machine.NodeID) error {
 	return nil
 }
 
-// misfits returns nil if another member's message is one that raft can take as things are.
-func (r *Replica) misfits(m *raftpb.Message) error {
+// checkFits returns nil if another member's message is one that raft can take as things are.
+func (r *Replica) checkFits(m *raftpb.Message) error {
 	st := r.raft.BasicStatus()
 	term := st.HardState.GetTerm()
 	if m.GetTerm() > term+termsMissed {
@@ -233,7 +233,7 @@ func (r *Replica) misfits(m *raftpb.Message) error {
 func (r *Replica) stepRaft(from machine.NodeID, m *raftpb.Message) {
 	err := Sound(m, from, r.cfg.ID)
 	if err == nil {
-		err = r.misfits(m)
+		err = r.checkFits(m)
 	}
 	if err != nil {
 		r.complain(from, err)

@@ -139,7 +139,8 @@ func (s *stage) told(to *member, from uint64, m *raftpb.Message) {
 	s.step(to, machine.Envelope{From: machine.NodeID(from), To: to.id, Body: m})
 }
 
-// A message that is sound by itself may not fit what a member knows. Raft would panic at each.
+// A message that is sound by itself may still not fit the state of a member. Raft would panic at each
+// of these.
 func TestMisfits(t *testing.T) {
 	begin := func(t *testing.T) (s *stage, lead, follower *member) {
 		s = newStage(t)
@@ -294,7 +295,8 @@ func (c *complaints) Errorf(format string, v ...any) {
 	c.said = append(c.said, fmt.Sprintf(format, v...))
 }
 
-// A flood of unsound messages makes a line in an election timeout, which names who and why.
+// A flood of unsound messages causes one line of log in an election timeout, with the sender and the
+// reason.
 func TestUnsoundMessagesAreTold(t *testing.T) {
 	s := newStage(t)
 	s.do("elect 1")
@@ -313,7 +315,7 @@ func TestUnsoundMessagesAreTold(t *testing.T) {
 	}
 }
 
-// Nobody panics at anything that a member sends, and what is committed stays.
+// No message from another member causes a panic, and committed entries stay.
 func TestNoMessagePanics(t *testing.T) {
 	for seed := range uint64(300) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// A status says of each figure what the member has: what is committed, applied and in its log
-// differ, and so do what was proposed and what was asked.
+// Each figure of a status is the member's own: the committed, applied and last index differ here, and
+// so do the numbers of proposals and questions.
 func TestStatus(t *testing.T) {
 	const ttl = 300 * time.Millisecond
 	s := newStageOf(t, ReadLeases{Policy: quorumlease.All, Idle: -1, TTL: ttl})
@@ -72,7 +72,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// A member that learns says so, and a lease that nobody else grants never ends.
+// The status of a learner says that it is one. A lease that needs no other grantor never ends.
 func TestStatusOfOtherMembers(t *testing.T) {
 	log := Genesis([]machine.NodeID{2})
 	log.Snapshot.ConfState.Learners = []uint64{1}
@@ -89,7 +89,7 @@ func TestStatusOfOtherMembers(t *testing.T) {
 	rl := &r.reads
 	rl.promises = newAsked(quorumlease.Config{Self: 1, Boot: 1, TTL: time.Second}, r.now)
 	for index := range uint64(2) {
-		rl.keys.appended(puts(t, 3, 10+index, "k"))
+		rl.keys.appended(entryOfPuts(t, 3, 10+index, "k"))
 	}
 	rl.committed, rl.released, rl.setting.cells = 10, 5, division(t)
 	if got := rl.status(r.moment); got.Left >= 0 || got.Released != 9 || got.Held != 1 || got.Cells != rl.setting.cells {
@@ -97,7 +97,7 @@ func TestStatusOfOtherMembers(t *testing.T) {
 	}
 }
 
-// What is not configured has the value that is documented, and what makes no sense is refused.
+// An unset field of the configuration has its documented default, and senseless values are refused.
 func TestConfigDefaultsAndLimits(t *testing.T) {
 	fresh := func() Config {
 		log := Genesis([]machine.NodeID{1, 2})
@@ -144,7 +144,7 @@ func TestConfigDefaultsAndLimits(t *testing.T) {
 	}
 }
 
-// A member that starts knows of its log that a change is committed if there is one behind it.
+// A member that starts knows that a change in its log is committed if another change follows it.
 func TestAStartKnowsWhichChangesAreSettled(t *testing.T) {
 	change := func(index uint64) *raftpb.Entry {
 		return &raftpb.Entry{Index: &index, Term: new(uint64(1)), Type: raftpb.EntryConfChange.Enum()}

@@ -52,7 +52,7 @@ func (strictOrder) releasedHere(at positions) uint64 { return min(at.released, a
 
 func (strictOrder) hidesSome(positions) bool { return false }
 
-func (strictOrder) tells(_ positions, news quorumlease.News) quorumlease.News { return news }
+func (strictOrder) addNews(_ positions, news quorumlease.News) quorumlease.News { return news }
 
 func (strictOrder) lacking(at positions, l *quorumlease.Ledger) []machine.NodeID {
 	return l.Lacking(at.committed, func(machine.NodeID) bool { return true })

@@ -22,8 +22,8 @@ func snapshotAt(index, term uint64) *raftpb.SnapshotMetadata {
 	return &raftpb.SnapshotMetadata{Index: &index, Term: &term, ConfState: &raftpb.ConfState{Voters: []uint64{1}}}
 }
 
-// A tail holds what was appended last at each index, reaches back to the newest
-// snapshot at least, and gives memory back as promised.
+// A tail holds the newest entry of each index, reaches back at least to the newest snapshot, and gives
+// memory back as documented.
 func TestTailAgainstModel(t *testing.T) {
 	const keep = 4000
 	for seed := range uint64(200) {
@@ -99,7 +99,7 @@ func checkTail(t *testing.T, seed uint64, tl *tail, last uint64, terms map[uint6
 	}
 }
 
-// Entries holds at least one entry and otherwise keeps to its limit.
+// Entries returns at least one entry and otherwise respects its limit.
 func TestTailEntriesLimit(t *testing.T) {
 	tl := newTail(nil, snapshotAt(1, 1), []*raftpb.Entry{entryAt(2, 1, 100), entryAt(3, 1, 100), entryAt(4, 1, 100)}, 1<<20)
 	for limit, want := range map[uint64]int{0: 1, 123: 1, 124: 1, 248: 2, 371: 2, 372: 3, 1 << 20: 3} {
@@ -109,7 +109,7 @@ func TestTailEntriesLimit(t *testing.T) {
 	}
 }
 
-// A follower whose snapshots never come takes no more than its bound and one message, and
+// The tail of a follower whose snapshots never complete exceeds its bound by at most one message. It
 // goes on once there is a snapshot.
 func TestAFollowersTailIsBounded(t *testing.T) {
 	const limit, size = 64 << 10, 8 << 10
@@ -172,8 +172,8 @@ func TestAFollowersTailIsBounded(t *testing.T) {
 	}
 }
 
-// A snapshot of the leader's, or of this member's own, is with the members that it names: they
-// are what a new member is sent, and what this one starts with again.
+// A snapshot, whether the leader's or this member's own, is kept together with its members. They are
+// sent to a new member, and are used at the next start.
 func TestSnapshotsNameTheirMembers(t *testing.T) {
 	tl := newTail(nil, snapshotAt(1, 1), []*raftpb.Entry{entryAt(2, 1, 5), entryAt(3, 1, 5)}, 0)
 	of := func(index uint64, voters ...uint64) *raftpb.SnapshotMetadata {
@@ -196,8 +196,8 @@ func TestSnapshotsNameTheirMembers(t *testing.T) {
 	wants("the leader's", 4, 4)
 }
 
-// The bound of what may be proposed is for what is behind the snapshot: what is kept before it,
-// for those who are slow, takes nothing away.
+// The bound for proposals covers the log after the snapshot. Entries that are kept before it for slow
+// members take no room.
 func TestProposalsAreBoundedBehindTheSnapshot(t *testing.T) {
 	s := newStage(t)
 	s.do("elect 1")
@@ -218,7 +218,7 @@ func TestProposalsAreBoundedBehindTheSnapshot(t *testing.T) {
 	}
 }
 
-// A snapshot that raft was to send is wanted until there is one that knows of the newcomer.
+// A snapshot that raft needs is wanted until there is one that contains the newcomer.
 func TestASnapshotForTheNewcomerIsWanted(t *testing.T) {
 	tl := newTail(nil, snapshotAt(1, 1), []*raftpb.Entry{entryAt(2, 1, 5), entryAt(3, 1, 5), entryAt(4, 1, 5)}, 0)
 	tl.joined = 3
@@ -258,8 +258,8 @@ func TestNewcomersAreOfTheirEntry(t *testing.T) {
 	}
 }
 
-// What becomes durable is known here before anybody is told of it, and with it is written what is
-// known to be released, once.
+// A completed write is recorded locally before others are informed of it. The known released index is
+// written along with it, once.
 func TestWhatIsWrittenIsKnownHereFirst(t *testing.T) {
 	s := newStage(t)
 	s.do("elect 1")
@@ -290,8 +290,9 @@ func TestWhatIsWrittenIsKnownHereFirst(t *testing.T) {
 	}
 }
 
-// Raft may hold parts of a tail while it changes, and what it holds stays as it was. A snapshot counts if it is newer than the last, and of what the log
-// has. What there is, is found; what is not there is not.
+// Raft may refer to parts of a tail while the tail changes, and those parts stay as they are. A
+// snapshot counts if it is newer than the last one and lies within the log. Lookups find exactly the
+// entries that exist.
 func TestATailAsRaftSeesIt(t *testing.T) {
 	begin := func() *tail {
 		tl := newTail(&raftpb.HardState{}, snapshotAt(4, 2), nil, 1<<20)
@@ -356,7 +357,7 @@ func TestATailAsRaftSeesIt(t *testing.T) {
 	}
 }
 
-// What was applied or replaced divides no keys; a snapshot that is loaded may.
+// An entry that was applied or replaced no longer divides keys. A snapshot that is being loaded may.
 func TestWhatIsNotApplied(t *testing.T) {
 	begin := func() *unapplied {
 		return &unapplied{tail: []*raftpb.Entry{entryAt(5, 1, 0), entryAt(6, 1, 0), entryAt(7, 1, 0)}, settings: []uint64{5, 7}}

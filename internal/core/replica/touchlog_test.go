@@ -255,8 +255,8 @@ func TestScanAllocatesNothing(t *testing.T) {
 	}
 }
 
-// One Touch serves all entries, and what it was for one says nothing of the next: neither the keys, nor the leases that are attached to or
-// ended, nor that its keys depend on a state.
+// One Touch is reused for all entries. Nothing of one entry remains for the next: neither its keys,
+// nor the leases that are attached or ended, nor whether its keys depend on a state.
 func TestATouchIsOfOneEntry(t *testing.T) {
 	put := func(k string, lease int64) []byte {
 		return bodyOf(t, kindPut, &pb.PutRequest{Key: []byte(k), Lease: lease})
@@ -283,8 +283,9 @@ func TestATouchIsOfOneEntry(t *testing.T) {
 	}
 }
 
-// An entry that cannot be read may attach any key to any lease, so that a lease that ends behind it is a barrier. A lease that ends by several
-// requests ends all its keys, and the others' as well, and a barrier ends none of its own.
+// An unreadable entry may attach any key to any lease, so the end of a lease after it is a barrier. A
+// lease that several requests end ends all its keys, and each of the other leases does so as well. A
+// barrier ends no keys of its own.
 func TestLeasesThatEndTogether(t *testing.T) {
 	put := func(k string, lease int64) []byte {
 		return bodyOf(t, kindPut, &pb.PutRequest{Key: []byte(k), Lease: lease})
@@ -312,8 +313,8 @@ func TestLeasesThatEndTogether(t *testing.T) {
 	}
 }
 
-// What is replaced, released, or in every state binds nobody more, whether keys, leases or guards; what is not does. The lowest of the
-// entries that another waits for is what it waits for.
+// Keys, leases and guards of entries that are replaced, released, or in every state no longer bind.
+// Those of all other entries do. An entry waits for the lowest of the entries that it depends on.
 func TestWhatATouchLogKeeps(t *testing.T) {
 	put := func(k string, lease int64) []byte {
 		return bodyOf(t, kindPut, &pb.PutRequest{Key: []byte(k), Lease: lease})
@@ -386,7 +387,8 @@ func TestWhatATouchLogKeeps(t *testing.T) {
 	}
 }
 
-// A read that takes a place in the log reads its keys, transactions may nest as far as servers let them, and a field that is not known hides none behind it.
+// A read that takes a place in the log touches the keys that it reads. Transactions may nest as deeply
+// as servers allow. An unknown field does not hide the fields behind it.
 func TestWhatIsReadOfRequests(t *testing.T) {
 	nested := &pb.TxnRequest{Success: []*pb.RequestOp{putOp(&pb.PutRequest{Key: []byte("k")})}}
 	for range maxNesting - 1 {

@@ -35,7 +35,7 @@ type visibility interface {
 	// known to be released.
 	hidesSome(at positions) bool
 	// tells completes the news for the others.
-	tells(at positions, news quorumlease.News) quorumlease.News
+	addNews(at positions, news quorumlease.News) quorumlease.News
 	// lacking returns the members that hold up what is committed.
 	lacking(at positions, l *quorumlease.Ledger) []machine.NodeID
 }

@@ -112,7 +112,7 @@ func (r *Replica) persist(rec *Record, responses []*raftpb.Message) {
 	r.writes.underWay++
 	then := make([]machine.Envelope, 1, 1+len(responses))
 	for _, resp := range responses {
-		body := r.reads.acknowledges(r.moment, &r.effects, resp)
+		body := r.reads.attachReport(r.moment, &r.effects, resp)
 		then = append(then, machine.Envelope{From: r.cfg.ID, To: machine.NodeID(resp.GetTo()), Body: body})
 		if m, ok := body.(reported); ok {
 			then = append(then, r.reads.directly(r.moment, m.Report)...)
@@ -133,11 +133,11 @@ func (r *Replica) persist(rec *Record, responses []*raftpb.Message) {
 func (r *Replica) respond(resp *raftpb.Message) {
 	switch {
 	case machine.NodeID(resp.GetTo()) == r.cfg.ID:
-		r.receive(machine.Envelope{From: r.cfg.ID, To: r.cfg.ID, Body: r.reads.acknowledges(r.moment, &r.effects, resp)})
+		r.receive(machine.Envelope{From: r.cfg.ID, To: r.cfg.ID, Body: r.reads.attachReport(r.moment, &r.effects, resp)})
 	case r.writes.repeats(resp):
 		r.writes.late = resp
 	default:
-		body := r.reads.acknowledges(r.moment, &r.effects, resp)
+		body := r.reads.attachReport(r.moment, &r.effects, resp)
 		r.send(machine.NodeID(resp.GetTo()), body)
 		if m, ok := body.(reported); ok {
 			r.sends = append(r.sends, r.reads.directly(r.moment, m.Report)...)
@@ -172,6 +172,6 @@ func (r *Replica) writeNews() {
 		r.persists = append(r.persists, machine.Persist{Record: Record{HardState: news, Released: released}})
 	}
 	if late := r.writes.takeLate(); late != nil {
-		r.send(machine.NodeID(late.GetTo()), r.reads.acknowledges(r.moment, &r.effects, late))
+		r.send(machine.NodeID(late.GetTo()), r.reads.attachReport(r.moment, &r.effects, late))
 	}
 }

@@ -13,11 +13,11 @@ import (
 var catchUpScripts = []script{
 	{name: "trimmed-and-restarted", play: func(th *theater) {
 		for seq := range uint64(4) {
-			th.broadcasts(1, seq+1, 2)
+			th.broadcast(1, seq+1, 2)
 			th.Settle()
 		}
-		th.trims(2, 2)
-		th.restarts(2)
+		th.trim(2, 2)
+		th.restart(2)
 		if p := th.members[2].Base().Position; p != 2 {
 			th.t.Errorf("the log begins after position %d, want 2", p)
 		}
@@ -25,43 +25,43 @@ var catchUpScripts = []script{
 		if _, ok := th.members[2].Messages(1, 10); ok {
 			th.t.Error("message 2 was trimmed, and is there")
 		}
-		th.broadcasts(1, 4, 2) // ordered before the trimmed part is forgotten
+		th.broadcast(1, 4, 2) // ordered before the trimmed part is forgotten
 		th.Settle()
 		th.delivered(4, 1, 2)
 	}},
 	{name: "far-behind", play: func(th *theater) {
 		behind := To(3)
-		th.broadcasts(1, 1, 1)
+		th.broadcast(1, 1, 1)
 		th.Settle()
 		for seq := range uint64(6) {
-			th.broadcasts(1, seq+2, 1)
+			th.broadcast(1, seq+2, 1)
 			th.Settle(behind)
 			th.Lose(behind)
 		}
 		th.delivered(1, 3)
-		th.trims(5, 1, 2)
-		th.broadcasts(1, 8, 1)
+		th.trim(5, 1, 2)
+		th.broadcast(1, 8, 1)
 		for range 6 {
 			th.Settle()
 			th.Wait(2 * retry)
 		}
 		th.delivered(8, 1, 2, 3)
-		th.broadcasts(1, 7, 3) // it knows the earlier order
-		th.broadcasts(1, 9, 1)
+		th.broadcast(1, 7, 3) // it knows the earlier order
+		th.broadcast(1, 9, 1)
 		th.Settle()
 		th.delivered(9, 1, 2, 3)
-		th.restarts(3)
+		th.restart(3)
 		th.delivered(9, 3)
 	}},
 	{name: "an-older-state-comes-late", change: alive, play: func(th *theater) {
 		state := Kind[abcast.Transfer]()
 		th.Settle()
 		for seq := range uint64(4) {
-			th.broadcasts(1, seq+1, 1)
+			th.broadcast(1, seq+1, 1)
 			th.Settle(To(3))
 			th.Lose(To(3))
 		}
-		th.trims(3, 1, 2)
+		th.trim(3, 1, 2)
 		for range 6 {
 			th.Wait(retry)
 			th.Settle(state)
@@ -71,10 +71,10 @@ var catchUpScripts = []script{
 			th.Wait(retry)
 			th.Settle()
 		}
-		th.broadcasts(1, 5, 1)
+		th.broadcast(1, 5, 1)
 		th.Settle()
 		th.delivered(5, 1, 2, 3)
-		th.trims(5, 3) // the decisions from there on are forgotten, too
+		th.trim(5, 3) // the decisions from there on are forgotten, too
 		th.Late(older)
 		th.Settle()
 		if p := th.members[3].Position(); p != 5 {
@@ -83,14 +83,14 @@ var catchUpScripts = []script{
 		if th.lacks[3] > 3 || th.members[3].Instance() < th.members[1].Instance() {
 			th.t.Errorf("contiguity: member 3 is at instance %d behind a state that came late, and member 1 is at %d", th.members[3].Instance(), th.members[1].Instance())
 		}
-		th.broadcasts(1, 6, 3)
+		th.broadcast(1, 6, 3)
 		th.Settle()
 		th.delivered(6, 1, 2, 3)
 	}},
 	{name: "two-orders", change: alive, play: func(th *theater) {
 		// Member 3's disk is emptied, and no other than 3 knows the decision of 1 and 3.
 		away := func(e machine.Envelope) bool { return e.From == 2 || e.To == 2 }
-		th.broadcasts(1, 1, 1)
+		th.broadcast(1, 1, 1)
 		th.Settle(away)
 		th.delivered(1, 1, 3)
 		for th.Has(away) {
@@ -128,20 +128,20 @@ var catchUpScripts = []script{
 		}
 	}},
 	{name: "a-digest-goes-on", change: alive, play: func(th *theater) {
-		th.broadcasts(1, 1, 1)
-		th.broadcasts(2, 1, 2)
+		th.broadcast(1, 1, 1)
+		th.broadcast(2, 1, 2)
 		th.Settle()
-		th.trims(1, 1)
-		th.trims(2, 2)
-		th.restarts(1)
+		th.trim(1, 1)
+		th.trim(2, 2)
+		th.restart(1)
 		th.rewrites = func() bool { return true }
-		th.broadcasts(1, 2, 1)
+		th.broadcast(1, 2, 1)
 		th.Settle()
 		for _, id := range []machine.NodeID{1, 2, 3} {
-			th.restarts(id)
+			th.restart(id)
 		}
 		for range 3 {
-			th.beats()
+			th.beat()
 		}
 		th.delivered(3, 1, 2, 3)
 		if len(th.contradicted) > 0 {
@@ -150,15 +150,15 @@ var catchUpScripts = []script{
 	}},
 	{name: "the-owner-first", change: alive, play: func(th *theater) {
 		th.slow = true
-		th.broadcasts(1, 1, 1)
+		th.broadcast(1, 1, 1)
 		th.Settle()
 		for seq := range uint64(3) {
-			th.broadcasts(1, seq+2, 1)
+			th.broadcast(1, seq+2, 1)
 			th.Settle(To(3))
 			th.Lose(To(3))
 		}
-		th.trims(4, 1, 2)
-		th.beats()
+		th.trim(4, 1, 2)
+		th.beat()
 		if th.delivered(1, 3); th.lacks[3] != 4 {
 			th.t.Errorf("member 3 says to lack what led to %d, want 4", th.lacks[3])
 		}
@@ -172,32 +172,32 @@ var catchUpScripts = []script{
 		th.owners[3].has = 3 // of a part that was transferred
 		th.Step(3, abcast.Restored{Position: 3})
 		th.delivered(1, 3)
-		th.restarts(3)
+		th.restart(3)
 		th.delivered(1, 3)
-		th.beats()
-		th.restores(3)
+		th.beat()
+		th.restore(3)
 		th.delivered(4, 3)
-		th.restarts(3)
-		th.broadcasts(1, 5, 3)
-		th.beats()
+		th.restart(3)
+		th.broadcast(1, 5, 3)
+		th.beat()
 		th.delivered(5, 1, 2, 3)
 	}},
 	{name: "the-owner-is-not-needed", change: alive, play: func(th *theater) {
 		th.slow = true
 		for seq := range uint64(3) {
-			th.broadcasts(1, seq+1, 1)
+			th.broadcast(1, seq+1, 1)
 			th.Settle(To(3))
 			th.Lose(To(3))
 		}
-		th.trims(3, 1)
-		th.beats(From(2))
+		th.trim(3, 1)
+		th.beat(From(2))
 		th.Lose(From(2))
 		if th.lacks[3] != 3 {
 			th.t.Errorf("member 3 says to lack what led to %d, want 3", th.lacks[3])
 		}
 		th.Crash(1) // for good, and its owner with it
 		for range 4 {
-			th.beats()
+			th.beat()
 		}
 		th.delivered(3, 2, 3)
 	}},
@@ -215,21 +215,21 @@ var catchUpScripts = []script{
 		}
 		th.Settle()
 		for seq := range uint64(4) {
-			th.broadcasts(1, seq+1, 1)
+			th.broadcast(1, seq+1, 1)
 			th.Settle(To(3))
 			th.Lose(To(3))
 		}
 		th.Crash(2)
-		th.trims(3, 1)
+		th.trim(3, 1)
 		sent("asked for again and again", 3, 1)
 		sent("again behind Relay", 3, 1)
-		th.trims(4, 1)
+		th.trim(4, 1)
 		sent("another state", 1, 1)
-		th.beats()
+		th.beat()
 		th.delivered(4, 1, 3)
 	}},
 	{name: "what-was-delivered-may-be-lost", play: func(th *theater) {
-		th.broadcasts(1, 1, 1)
+		th.broadcast(1, 1, 1)
 		th.Settle()
 		th.delivered(1, 3)
 		of := th.members[3].Group()
@@ -287,7 +287,7 @@ var catchUpScripts = []script{
 	}},
 	{name: "who-is-behind-catches-up-at-once", change: alive, play: func(th *theater) {
 		for seq := range uint64(200) {
-			th.broadcasts(1, seq+1, 1)
+			th.broadcast(1, seq+1, 1)
 			th.Settle(To(3))
 			th.Lose(To(3))
 		}
@@ -297,31 +297,31 @@ var catchUpScripts = []script{
 	}},
 	{name: "a-state-within-a-batch", play: func(th *theater) {
 		behind := To(3)
-		th.broadcasts(2, 1, 1)
+		th.broadcast(2, 1, 1)
 		for seq := range uint64(4) {
-			th.broadcasts(1, seq+1, 1) // one instance orders them all
+			th.broadcast(1, seq+1, 1) // one instance orders them all
 		}
 		th.Settle(behind)
 		th.Lose(behind)
-		th.trims(3, 1, 2)
-		th.broadcasts(1, 5, 1)
+		th.trim(3, 1, 2)
+		th.broadcast(1, 5, 1)
 		for range 4 {
 			th.Settle()
 			th.Wait(2 * retry)
 		}
 		th.delivered(6, 1, 2, 3)
-		th.restarts(1)
+		th.restart(1)
 		if p := th.members[1].Base().Position; p != 3 {
 			th.t.Errorf("the log begins after position %d, want 3", p)
 		}
 		th.delivered(6, 1)
 	}},
 	{name: "told-of-what-a-state-has-in-it", play: func(th *theater) {
-		th.broadcasts(1, 1, 3)
+		th.broadcast(1, 1, 3)
 		th.Pass(submits, To(1))
 		th.Settle(To(3)) // 1 and 2 order it, and 3 does not hear of it
 		th.Lose(To(3))
-		th.trims(1, 1, 2)
+		th.trim(1, 1, 2)
 		th.delivered(0, 3)
 		for range 4 {
 			th.Wait(2 * retry)
@@ -333,13 +333,13 @@ var catchUpScripts = []script{
 		}
 	}},
 	{name: "told-of-what-a-state-within-a-batch-has-in-it", play: func(th *theater) {
-		th.broadcasts(2, 1, 1)
-		th.broadcasts(1, 1, 3)
-		th.broadcasts(1, 2, 3)
+		th.broadcast(2, 1, 1)
+		th.broadcast(1, 1, 3)
+		th.broadcast(1, 2, 3)
 		th.Pass(submits, From(3), To(1)) // one instance orders them both
 		th.Settle(To(3))
 		th.Lose(To(3))
-		th.trims(2, 1, 2)
+		th.trim(2, 1, 2)
 		for range 4 {
 			th.Wait(2 * retry)
 			th.Settle()

@@ -13,12 +13,12 @@ import (
 // directScripts are about the receivers of messages, and the time of the next try.
 var directScripts = []script{
 	{name: "at-first-to-the-leader", change: func(c *abcast.Config) { c.Direct = true }, play: func(th *theater) {
-		th.broadcasts(2, 1, 3)
+		th.broadcast(2, 1, 3)
 		if !th.Has(submits, To(2)) {
 			th.t.Error("nobody has led yet, and all should have the first message")
 		}
 		th.Settle()
-		th.broadcasts(1, 1, 3)
+		th.broadcast(1, 1, 3)
 		if th.Has(submits, To(2)) || !th.Has(submits, To(1)) {
 			th.t.Error("what is new should go to the leader alone")
 		}
@@ -38,9 +38,9 @@ var directScripts = []script{
 		th.delivered(2, 1, 2)
 	}},
 	{name: "another-leads", change: func(c *abcast.Config) { c.Direct, c.Consensus.Retry = true, time.Hour }, play: func(th *theater) {
-		th.broadcasts(2, 1, 3)
+		th.broadcast(2, 1, 3)
 		th.Settle()
-		th.broadcasts(1, 1, 3)
+		th.broadcast(1, 1, 3)
 		th.Crash(1)
 		for _, id := range []machine.NodeID{2, 3} {
 			th.Step(id, abcast.Suspect{Node: 1, Suspected: true})
@@ -52,7 +52,7 @@ var directScripts = []script{
 	}},
 	{name: "the-leader-without-a-lease-needs-the-others", change: oneByOne, play: func(th *theater) {
 		th.leaseless()
-		th.broadcasts(1, 1, 1)
+		th.broadcast(1, 1, 1)
 		th.Settle()
 		th.Wait(retry) // and not an hour later
 		th.Settle()
@@ -60,14 +60,14 @@ var directScripts = []script{
 	}},
 	{name: "the-leader-without-a-lease-passes-on-what-it-alone-has", change: oneByOne, play: func(th *theater) {
 		th.leaseless()
-		th.broadcasts(1, 1, 2)
+		th.broadcast(1, 1, 2)
 		th.Settle()
 		th.Wait(retry)
 		th.Settle()
 		th.delivered(2, 1, 2)
 	}},
 	{name: "who-hears-nothing-repeats-less-and-less-often", play: func(th *theater) {
-		th.broadcasts(1, 1, 3)
+		th.broadcast(1, 1, 3)
 		submitted, estimated := 0, 0 // again
 		for range 2 * 16 {
 			th.Wire = nil
@@ -89,7 +89,7 @@ var directScripts = []script{
 		th.delivered(1, 1, 2, 3)
 	}},
 	{name: "who-knows-the-decision-is-asked-at-once", change: oneByOne, play: func(th *theater) {
-		th.broadcasts(1, 1, 2)
+		th.broadcast(1, 1, 2)
 		th.Settle(Kind[fastct.Decide]())
 		th.Lose(Kind[fastct.Decide](), To(2)) // 3 is told, and 2 is not
 		th.Crash(1)
@@ -110,12 +110,12 @@ func oneByOne(c *abcast.Config) {
 // leaseless lets all trust 1 to lead, and lets 3, which did not, die with the lease for the
 // next instance.
 func (th *theater) leaseless() {
-	th.broadcasts(2, 1, 2)
+	th.broadcast(2, 1, 2)
 	th.Settle()
 	for _, id := range []machine.NodeID{1, 2} {
 		th.Step(3, abcast.Suspect{Node: id, Suspected: true})
 	}
-	th.broadcasts(3, 1, 3)
+	th.broadcast(3, 1, 3)
 	th.Pass(Kind[asynclease.Lease](), To(2))
 	th.Crash(3)
 	th.Wire = nil

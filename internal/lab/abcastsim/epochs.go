@@ -28,9 +28,9 @@ func newEpochs(founders []machine.NodeID) *epochs {
 	return &epochs{groups: map[uint64]abcast.Group{1: g}, judges: map[uint64]*fastctsim.Judge{}, last: g}
 }
 
-// begins is told when a member goes over to an epoch. All have the same members in it, at
+// onEpoch is called when a member goes over to an epoch. All have the same members in it, at
 // the same addresses but for those that each has from its own configuration.
-func (s *epochs) begins(by string, g abcast.Group) {
+func (s *epochs) onEpoch(by string, g abcast.Group) {
 	if o, known := s.groups[g.First]; known && !slices.Equal(agreed(o), agreed(g)) {
 		s.errs = append(s.errs, fmt.Errorf("members: the epoch from instance %d on has %v, says %s, and another member says %v", g.First, agreed(g), by, agreed(o)))
 	}

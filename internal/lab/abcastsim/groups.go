@@ -13,9 +13,9 @@ func (p *play) change() (c abcast.Change) {
 	w, g := p.w, p.epochs.last
 	some := func() machine.NodeID { return g.Members[w.Rand.IntN(len(g.Members))].ID }
 	if len(p.members) < 12 && w.Chance(0.6) {
-		k := p.appears(machine.NodeID(len(p.members) + 1))
+		k := p.addHost(machine.NodeID(len(p.members) + 1))
 		k.join = true
-		w.After(w.Between(0, 2*time.Second), k.starts)
+		w.After(w.Between(0, 2*time.Second), k.start)
 		c.Add = []abcast.Member{{ID: k.host.ID}}
 	}
 	if len(g.Members) > 1 && w.Chance(0.6) {

@@ -38,8 +38,8 @@ func (j *judge) violated(format string, args ...any) {
 // Err returns the violations so far.
 func (j *judge) Err() error { return errors.Join(j.errs...) }
 
-// broadcasts is called before a client broadcasts, each time that it does.
-func (j *judge) broadcasts(m abcast.Message) { j.broadcast[key{m.Client, m.Seq}] = m.Payload }
+// onBroadcast is called before a client broadcasts, each time that it does.
+func (j *judge) onBroadcast(m abcast.Message) { j.broadcast[key{m.Client, m.Seq}] = m.Payload }
 
 // ordered reports whether a message has a position.
 func (j *judge) ordered(m abcast.Message) bool { return j.at[key{m.Client, m.Seq}] > 0 }
@@ -54,16 +54,16 @@ type replica struct {
 	owner    *owner
 }
 
-// begins gets the position after which a member's life begins.
-func (j *judge) begins(r *replica, base abcast.Base) {
+// onBegin is called with the position after which a member's life begins.
+func (j *judge) onBegin(r *replica, base abcast.Base) {
 	if base.Position > r.owner.has {
 		j.violated("durability: %s begins after position %d, and its owner has what led to %d", r.name, base.Position, r.owner.has)
 	}
 	r.position = base.Position
 }
 
-// delivers is told of each delivery.
-func (j *judge) delivers(r *replica, d abcast.Delivered) {
+// onDelivery is called at each delivery.
+func (j *judge) onDelivery(r *replica, d abcast.Delivered) {
 	if d.Position != r.position+1 {
 		j.violated("contiguity: %s delivers position %d after %d", r.name, d.Position, r.position)
 	}
@@ -103,9 +103,9 @@ func (j *judge) delivers(r *replica, d abcast.Delivered) {
 	}
 }
 
-// repeats is called when a member says of a message that it is ordered: its client goes on.
+// onRepeat is called when a member says of a message that it is ordered: its client goes on.
 // Some member has delivered it before.
-func (j *judge) repeats(by string, r abcast.Repeated) {
+func (j *judge) onRepeat(by string, r abcast.Repeated) {
 	k := key{r.Client, r.Seq}
 	if _, ok := j.broadcast[k]; !ok {
 		j.violated("acknowledgment: %s says that number %d of client %.4v is ordered, which was not broadcast", by, r.Seq, r.Client)
@@ -115,8 +115,8 @@ func (j *judge) repeats(by string, r abcast.Repeated) {
 	}
 }
 
-// installs is told when a member goes on from another one's state.
-func (j *judge) installs(r *replica, in abcast.Installed) {
+// onInstall is called when a member goes on from another one's state.
+func (j *judge) onInstall(r *replica, in abcast.Installed) {
 	if in.Position > r.owner.has || in.Position < r.position {
 		j.violated("durability: %s is at %d and installs the state after %d, and its owner has what led to %d", r.name, r.position, in.Position, r.owner.has)
 	}

@@ -92,7 +92,7 @@ func playWorld(w *sim.World) error {
 	}
 	p.changes = !p.cfg.Consensus.Volatile && w.Chance(0.5)
 	for _, id := range p.ids {
-		p.appears(id).starts()
+		p.addHost(id).start()
 	}
 	for i := range clients {
 		c := &client{p: p, number: i, at: p.some()}
@@ -109,8 +109,8 @@ func playWorld(w *sim.World) error {
 	return errors.Join(p.epochs.Err(), p.judge.Err())
 }
 
-// appears adds a host.
-func (p *play) appears(id machine.NodeID) *member {
+// addHost adds a host.
+func (p *play) addHost(id machine.NodeID) *member {
 	k := &member{p: p, host: sim.NewProcess[abcast.Input, abcast.Outcome](p.w, p.net, id, 1e-3), replica: replica{name: fmt.Sprintf("member %d", id), owner: &owner{}}}
 	k.host.Lane = k.name
 	k.host.Outcome = k.outcome
@@ -118,8 +118,8 @@ func (p *play) appears(id machine.NodeID) *member {
 	return k
 }
 
-// starts gives a member its next life. The application begins where the log does.
-func (k *member) starts() {
+// start gives a member its next life. The application begins where the log does.
+func (k *member) start() {
 	k.lives++
 	cfg := k.p.cfg
 	cfg.Consensus.ID, cfg.Life, cfg.Join = k.host.ID, k.lives, k.join
@@ -129,13 +129,13 @@ func (k *member) starts() {
 		return
 	}
 	k.m = m
-	k.p.judge.begins(&k.replica, m.Base())
+	k.p.judge.onBegin(&k.replica, m.Base())
 	messages, ok := m.Messages(k.position, 1<<30)
 	if !ok {
 		k.p.judge.violated("%s has not kept what follows the state that it begins with, %d", k.name, k.position)
 	}
 	for _, d := range messages {
-		k.p.judge.delivers(&k.replica, d)
+		k.p.judge.onDelivery(&k.replica, d)
 	}
 	if k.position != m.Position() {
 		k.p.judge.violated("%s begins at %d, and its log ends at %d", k.name, m.Position(), k.position)
@@ -149,13 +149,13 @@ func (k *member) outcome(out abcast.Outcome) {
 	case abcast.Delivered:
 		w.Note("%s delivers %q at %d", k.name, o.Payload, o.Position)
 		w.Count("deliveries", 1)
-		j.delivers(&k.replica, o)
+		j.onDelivery(&k.replica, o)
 		for _, c := range k.p.clients {
 			c.delivered(o.Client, o.Seq)
 		}
 	case abcast.Repeated:
 		w.Count("repeated", 1)
-		j.repeats(k.name, o)
+		j.onRepeat(k.name, o)
 		for _, c := range k.p.clients {
 			c.delivered(o.Client, o.Seq)
 		}
@@ -178,15 +178,15 @@ func (k *member) outcome(out abcast.Outcome) {
 		}
 	case abcast.Lacks:
 		w.Note("%s lacks what led to %d", k.name, o.Position)
-		k.host.After(w.Between(0, 2*time.Second), func() { k.restores(o.Position) })
+		k.host.After(w.Between(0, 2*time.Second), func() { k.restore(o.Position) })
 	case abcast.Installed:
 		w.Note("%s installs %d", k.name, o.Position)
 		w.Count("installed", 1)
-		j.installs(&k.replica, o)
+		j.onInstall(&k.replica, o)
 	case abcast.Began:
 		w.Note("%s begins epoch %d: %v", k.name, o.Group.First, o.Group.IDs())
 		w.Count("began", 1)
-		k.p.epochs.begins(k.name, o.Group)
+		k.p.epochs.onEpoch(k.name, o.Group)
 	case abcast.Established:
 		k.p.established(o.Group)
 	case abcast.Leader:
@@ -197,15 +197,15 @@ func (k *member) outcome(out abcast.Outcome) {
 	}
 }
 
-// restores gets the state up to a position from another member, the first of those asked that
+// restore gets the state up to a position from another member, the first of those asked that
 // has it.
-func (k *member) restores(position uint64) {
+func (k *member) restore(position uint64) {
 	from := k.p.some()
 	if has := max(from.position, from.owner.has); has >= position && from.host.Up() {
 		k.owner.has = max(k.owner.has, has)
 	}
 	if k.owner.has < position {
-		k.host.After(k.p.w.Between(0, 2*time.Second), func() { k.restores(position) })
+		k.host.After(k.p.w.Between(0, 2*time.Second), func() { k.restore(position) })
 		return
 	}
 	k.host.Step(abcast.Restored{Position: k.owner.has})
@@ -243,7 +243,7 @@ func (c *client) act() {
 		c.id, c.seq, c.open = abcast.NewClient(c.at.m.Position(), w.Rand.Uint64()), 1, 0
 	}
 	c.msg.Client, c.msg.Seq = c.id, c.seq
-	c.p.judge.broadcasts(c.msg)
+	c.p.judge.onBroadcast(c.msg)
 	c.open++
 	c.at.host.Step(abcast.Broadcast{Message: c.msg})
 }
@@ -280,8 +280,8 @@ func (c *client) refused(r abcast.Refused) {
 	}
 }
 
-// crashes ends a member's life. In crash-stop worlds it was the last one.
-func (k *member) crashes() {
+// crash ends a member's life. In crash-stop worlds it was the last one.
+func (k *member) crash() {
 	if n := len(k.p.ids); !k.host.Up() || k.p.cfg.Consensus.Volatile && n-k.p.down-1 < n/2+1 {
 		return // a majority has to live
 	}
@@ -293,7 +293,7 @@ func (k *member) crashes() {
 	}
 	k.p.w.After(k.p.w.Between(0, 3*time.Second), func() {
 		if !k.host.Up() && !k.dead {
-			k.starts()
+			k.start()
 		}
 	})
 }
@@ -307,8 +307,8 @@ func (p *play) chaos(d time.Duration) {
 	n.Loss, n.Duplicate, n.Slow = w.Swarm(0.3), w.Swarm(0.3), w.Swarm(0.1)
 	var kinds []func()
 	for _, kind := range []func(){
-		func() { p.some().crashes() },
-		func() { p.some().crashes() },
+		func() { p.some().crash() },
+		func() { p.some().crash() },
 		func() { n.Cut(p.some().host.ID, p.some().host.ID) },
 		func() { n.Mend() },
 		func() { p.some().host.Step(abcast.Suspect{Node: p.some().host.ID, Suspected: true}) },

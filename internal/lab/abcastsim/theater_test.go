@@ -25,7 +25,7 @@ type theater struct {
 	replicas  map[machine.NodeID]*replica
 	lives     map[machine.NodeID]uint64
 	owners    map[machine.NodeID]*owner
-	slow      bool                      // owners have what their members lack when restores is called, and not at once
+	slow      bool                      // owners have what their members lack when restore is called, and not at once
 	lacks     map[machine.NodeID]uint64 // position that a slow owner has to get to
 	gone      map[machine.NodeID]bool
 	refused   map[machine.NodeID]error // the last
@@ -63,11 +63,11 @@ func newTheaterOf(t *testing.T, cfg abcast.Config, addresses addresses) *theater
 	th.Outcome = func(id machine.NodeID, out abcast.Outcome) {
 		switch o := out.(type) {
 		case abcast.Delivered:
-			th.judge.delivers(th.replicas[id], o)
+			th.judge.onDelivery(th.replicas[id], o)
 		case abcast.Lacks:
 			th.lacks[id] = o.Position
 		case abcast.Installed:
-			th.judge.installs(th.replicas[id], o)
+			th.judge.onInstall(th.replicas[id], o)
 		case abcast.Refused:
 			th.refused[id] = o.Err
 		case abcast.Contradicted:
@@ -77,10 +77,10 @@ func newTheaterOf(t *testing.T, cfg abcast.Config, addresses addresses) *theater
 		case abcast.Impossible:
 			th.impossible[id] = o.Err
 		case abcast.Repeated:
-			th.judge.repeats(th.replicas[id].name, o)
+			th.judge.onRepeat(th.replicas[id].name, o)
 			th.repeated[id] = o.Seq
 		case abcast.Began:
-			th.epochs.begins(th.replicas[id].name, o.Group)
+			th.epochs.onEpoch(th.replicas[id].name, o.Group)
 		case abcast.Established:
 			if o.Group.First > 1 {
 				th.established[id] = o.Group.First
@@ -88,12 +88,12 @@ func newTheaterOf(t *testing.T, cfg abcast.Config, addresses addresses) *theater
 		}
 	}
 	for _, id := range cfg.Consensus.Members {
-		th.starts(id, nil)
+		th.start(id, nil)
 	}
 	return th
 }
 
-func (th *theater) starts(id machine.NodeID, records []any) {
+func (th *theater) start(id machine.NodeID, records []any) {
 	th.t.Helper()
 	th.lives[id]++
 	cfg := th.cfg
@@ -107,11 +107,11 @@ func (th *theater) starts(id machine.NodeID, records []any) {
 		th.owners[id] = &owner{}
 	}
 	r := &replica{name: fmt.Sprintf("member %d", id), owner: th.owners[id]}
-	th.judge.begins(r, m.Base())
+	th.judge.onBegin(r, m.Base())
 	th.members[id], th.replicas[id], th.lacks[id] = m, r, 0
 	messages, _ := m.Messages(r.position, 1000)
 	for _, d := range messages {
-		th.judge.delivers(r, d)
+		th.judge.onDelivery(r, d)
 	}
 	rewriting := sim.Rewriting[abcast.Input, abcast.Outcome]{Records: m.Records, When: func() bool { return th.rewrites != nil && th.rewrites() }}
 	rewriting.Receiver = &prompt{Machine: m, gets: func(l abcast.Lacks) abcast.Restored {
@@ -133,17 +133,17 @@ func (th *theater) restored(id machine.NodeID, position uint64) abcast.Restored 
 	return abcast.Restored{Position: th.owners[id].has}
 }
 
-// restores lets a slow owner get the state that its member lacks.
-func (th *theater) restores(id machine.NodeID) {
+// restore lets a slow owner get the state that its member lacks.
+func (th *theater) restore(id machine.NodeID) {
 	if th.lacks[id] > 0 {
 		th.Step(id, th.restored(id, th.lacks[id]))
 	}
 }
 
-func (th *theater) restarts(id machine.NodeID) {
+func (th *theater) restart(id machine.NodeID) {
 	th.t.Helper()
 	th.Crash(id)
-	th.starts(id, th.Durable(id))
+	th.start(id, th.Durable(id))
 }
 
 // client is the ID of a client with a number, made at its first member.
@@ -156,17 +156,17 @@ func (th *theater) client(number byte, at machine.NodeID) machine.ID {
 	return id
 }
 
-// broadcasts lets a numbered client broadcast its message of a number at members.
-func (th *theater) broadcasts(client byte, seq uint64, at ...machine.NodeID) {
+// broadcast lets a numbered client broadcast its message of a number at members.
+func (th *theater) broadcast(client byte, seq uint64, at ...machine.NodeID) {
 	for _, id := range at {
 		m := abcast.Message{Client: th.client(client, id), Seq: seq, Payload: fmt.Appendf(nil, "%d.%d", client, seq)}
-		th.judge.broadcasts(m)
+		th.judge.onBroadcast(m)
 		th.Step(id, abcast.Broadcast{Message: m})
 	}
 }
 
-// trims lets members' owners have the state up to a position on disk.
-func (th *theater) trims(position uint64, ids ...machine.NodeID) {
+// trim lets members' owners have the state up to a position on disk.
+func (th *theater) trim(position uint64, ids ...machine.NodeID) {
 	for _, id := range ids {
 		th.owners[id].has = max(th.owners[id].has, position)
 		th.Step(id, abcast.Trim{Position: position})
@@ -186,7 +186,7 @@ func (th *theater) delivered(n uint64, ids ...machine.NodeID) {
 // batch is what an instance decides that orders one message of a client.
 func (th *theater) batch(client byte, seq uint64, at machine.NodeID) []byte {
 	m := abcast.Message{Client: th.client(client, at), Seq: seq, Payload: fmt.Appendf(nil, "%d.%d", client, seq)}
-	th.judge.broadcasts(m)
+	th.judge.onBroadcast(m)
 	b := binary.AppendUvarint(m.Client[:], m.Seq)
 	return append(binary.AppendUvarint(b, uint64(2*len(m.Payload))), m.Payload...)
 }

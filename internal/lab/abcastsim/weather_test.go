@@ -47,16 +47,16 @@ func weather(t *testing.T, r *rand.Rand) {
 		switch x := r.Float64(); {
 		case x < crash:
 			if id := some(); !th.gone[id] {
-				th.starts(id, w.Crashes(id))
+				th.start(id, w.Crashes(id))
 			}
 		case x < crash+suspect:
 			th.Step(some(), abcast.Suspect{Node: some(), Suspected: chance(0.6)})
 		case x < crash+suspect+trim && chance(0.5):
-			th.restores(some())
+			th.restore(some())
 		case x < crash+suspect+trim:
 			id := some()
 			if p := th.replicas[id].position; p > 0 {
-				th.trims(p-r.Uint64N(min(p, 4)), id)
+				th.trim(p-r.Uint64N(min(p, 4)), id)
 			}
 		case x < crash+suspect+trim+0.03:
 			c := r.IntN(len(last))
@@ -66,7 +66,7 @@ func weather(t *testing.T, r *rand.Rand) {
 			first := th.next(c) // in a group of one they are ordered at once
 			for seq := first; seq <= first+r.Uint64N(2); seq++ {
 				th.refused[at[c]] = nil
-				if th.broadcasts(byte(c), seq, at[c]); th.refused[at[c]] == nil {
+				if th.broadcast(byte(c), seq, at[c]); th.refused[at[c]] == nil {
 					last[c] = max(last[c], seq)
 				}
 			}
@@ -75,7 +75,7 @@ func weather(t *testing.T, r *rand.Rand) {
 			if chance(0.6) && len(ids) < 8 {
 				ids = append(ids, ids[len(ids)-1]+1)
 				c = add(ids[len(ids)-1])
-				th.starts(ids[len(ids)-1], nil)
+				th.start(ids[len(ids)-1], nil)
 			}
 			for len(members) > 1 && chance(0.5) {
 				c.Remove = append(c.Remove, members[r.IntN(len(members))])
@@ -84,7 +84,7 @@ func weather(t *testing.T, r *rand.Rand) {
 				changes++
 				th.lastChange = c
 			}
-			th.changes(9, changes, some(), th.lastChange)
+			th.change(9, changes, some(), th.lastChange)
 		default:
 			w.Changes()
 		}
@@ -115,17 +115,17 @@ func weather(t *testing.T, r *rand.Rand) {
 	}
 	if !w.Clears(40, func() bool {
 		for _, id := range ids {
-			th.restores(id)
+			th.restore(id)
 		}
 		if crash > 0 || changes > 0 { // a client that crashed or was removed has forgotten its next messages
 			for c, seq := range last {
 				if next := th.next(c); next <= seq {
-					th.broadcasts(byte(c), next, some())
+					th.broadcast(byte(c), next, some())
 				}
 			}
 			for _, id := range ids {
 				if m := th.members[id]; changes > 0 && !th.gone[id] && m.Group().Has(id) {
-					th.changes(9, changes, id, th.lastChange)
+					th.change(9, changes, id, th.lastChange)
 				}
 			}
 		}

@@ -42,13 +42,13 @@ func (j *judge) violated(format string, args ...any) {
 // Err returns the violations so far.
 func (j *judge) Err() error { return errors.Join(j.errs...) }
 
-// asks is told before a member asks.
-func (j *judge) asks(by machine.NodeID, in asynclease.Ask) {
+// onAsk is called before a member asks.
+func (j *judge) onAsk(by machine.NodeID, in asynclease.Ask) {
 	j.invocations = append(j.invocations, &invocation{by: by, id: in.ID, asked: in.Interval})
 }
 
-// forgets is told before a member forgets.
-func (j *judge) forgets(below uint64) { j.floor = max(j.floor, below) }
+// onForget is called before a member forgets.
+func (j *judge) onForget(below uint64) { j.floor = max(j.floor, below) }
 
 // find returns the invocation that a member lasts on, or has made last, under an ID.
 func (j *judge) find(by machine.NodeID, id uint64) *invocation {
@@ -88,8 +88,8 @@ func (j *judge) verdict(by machine.NodeID, v asynclease.Verdict) {
 	j.violated("mandatory leasing: member %d is refused %v, and nobody else has asked for any of it", by, inv.asked)
 }
 
-// returns is told before a member returns.
-func (j *judge) returns(by machine.NodeID, r asynclease.Return) {
+// onReturn is called before a member returns.
+func (j *judge) onReturn(by machine.NodeID, r asynclease.Return) {
 	inv := j.find(by, r.ID)
 	switch {
 	case inv == nil || inv.held.First == 0:
@@ -100,9 +100,9 @@ func (j *judge) returns(by machine.NodeID, r asynclease.Return) {
 	}
 }
 
-// crashes is called when a member crashes: it will not hear the awaited answers, and no other
+// onCrash is called when a member crashes: it will not hear the awaited answers, and no other
 // may get its leases.
-func (j *judge) crashes(id machine.NodeID) {
+func (j *judge) onCrash(id machine.NodeID) {
 	for _, inv := range j.invocations {
 		inv.gone = inv.gone || inv.by == id
 	}

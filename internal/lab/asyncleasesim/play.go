@@ -61,7 +61,7 @@ func playWorld(w *sim.World) error {
 		k.host.Lane = fmt.Sprintf("member %d", id)
 		k.host.Outcome = k.outcome
 		p.members = append(p.members, k)
-		k.starts()
+		k.start()
 	}
 	for range 2 {
 		p.chaos(w.Between(5*time.Second, 15*time.Second))
@@ -70,8 +70,8 @@ func playWorld(w *sim.World) error {
 	return p.judge.Err()
 }
 
-// starts gives a member its next life.
-func (k *member) starts() {
+// start gives a member its next life.
+func (k *member) start() {
 	k.lives++
 	k.held = nil
 	m, err := asynclease.New(asynclease.Config{
@@ -99,12 +99,12 @@ func (k *member) act() {
 	case x < 0.95 && len(k.held) > 0:
 		r := asynclease.Return{ID: k.held[w.Rand.IntN(len(k.held))], From: k.p.near + uint64(w.Rand.IntN(20))}
 		w.Note("member %d returns %d from %d", k.host.ID, r.ID, r.From)
-		k.p.judge.returns(k.host.ID, r)
+		k.p.judge.onReturn(k.host.ID, r)
 		k.host.Step(r)
 	case x >= 0.97:
 		f := asynclease.Forget{Below: k.p.near}
 		w.Note("member %d forgets below %d", k.host.ID, f.Below)
-		k.p.judge.forgets(f.Below)
+		k.p.judge.onForget(f.Below)
 		k.host.Step(f)
 	}
 }
@@ -122,7 +122,7 @@ func (k *member) ask() {
 	a := asynclease.Ask{ID: k.asks, Interval: in}
 	w.Note("member %d asks for %v as %d", k.host.ID, in, a.ID)
 	w.Count("invocations", 1)
-	k.p.judge.asks(k.host.ID, a)
+	k.p.judge.onAsk(k.host.ID, a)
 	k.host.Step(a)
 }
 
@@ -139,13 +139,13 @@ func (k *member) outcome(v asynclease.Verdict) {
 	}
 }
 
-// crashes ends a member's life. In crash-stop worlds it was the last one.
-func (k *member) crashes() {
+// crash ends a member's life. In crash-stop worlds it was the last one.
+func (k *member) crash() {
 	if n := len(k.p.ids); !k.host.Up() || k.p.volatile && n-k.p.down-1 < n/2+1 {
 		return // a majority has to live
 	}
 	k.host.Crash()
-	k.p.judge.crashes(k.host.ID)
+	k.p.judge.onCrash(k.host.ID)
 	if k.p.volatile {
 		k.p.down++
 		k.dead = true
@@ -154,7 +154,7 @@ func (k *member) crashes() {
 	// A host's lives go on where its disk has got to; whatever it awaited is gone.
 	k.p.w.After(k.p.w.Between(0, 3*time.Second), func() {
 		if !k.host.Up() {
-			k.starts()
+			k.start()
 		}
 	})
 }
@@ -167,7 +167,7 @@ func (p *play) chaos(d time.Duration) {
 	n.Loss, n.Duplicate, n.Slow = w.Swarm(0.4), w.Swarm(0.3), w.Swarm(0.1)
 	var kinds []func()
 	for _, kind := range []func(){
-		func() { p.some().crashes() },
+		func() { p.some().crash() },
 		func() { n.Cut(p.some().host.ID, p.some().host.ID) },
 		func() { n.Mend() },
 		func() {

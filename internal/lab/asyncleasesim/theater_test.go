@@ -28,12 +28,12 @@ func newTheater(t *testing.T, n int) *theater {
 		th.ids = append(th.ids, machine.NodeID(i+1))
 	}
 	for _, id := range th.ids {
-		th.starts(id, nil)
+		th.start(id, nil)
 	}
 	return th
 }
 
-func (th *theater) starts(id machine.NodeID, records []any) {
+func (th *theater) start(id machine.NodeID, records []any) {
 	th.t.Helper()
 	th.lives[id]++
 	m, err := asynclease.New(asynclease.Config{ID: id, Members: th.ids, Life: th.lives[id], Retry: retry}, records)
@@ -43,28 +43,28 @@ func (th *theater) starts(id machine.NodeID, records []any) {
 	th.Start(id, m)
 }
 
-// crashes takes a member down, and restarts it from its disk.
-func (th *theater) crashes(id machine.NodeID) {
+// crash takes a member down, and restarts it from its disk.
+func (th *theater) crash(id machine.NodeID) {
 	th.t.Helper()
-	th.judge.crashes(id)
+	th.judge.onCrash(id)
 	th.Crash(id)
-	th.starts(id, th.Durable(id))
+	th.start(id, th.Durable(id))
 }
 
-func (th *theater) asks(by machine.NodeID, id, first, last uint64) {
+func (th *theater) ask(by machine.NodeID, id, first, last uint64) {
 	a := asynclease.Ask{ID: id, Interval: asynclease.Interval{First: first, Last: last}}
-	th.judge.asks(by, a)
+	th.judge.onAsk(by, a)
 	th.Step(by, a)
 }
 
-func (th *theater) returns(by machine.NodeID, id, from uint64) {
+func (th *theater) giveBack(by machine.NodeID, id, from uint64) {
 	r := asynclease.Return{ID: id, From: from}
-	th.judge.returns(by, r)
+	th.judge.onReturn(by, r)
 	th.Step(by, r)
 }
 
-func (th *theater) forgets(by machine.NodeID, below uint64) {
-	th.judge.forgets(below)
+func (th *theater) forget(by machine.NodeID, below uint64) {
+	th.judge.onForget(below)
 	th.Step(by, asynclease.Forget{Below: below})
 }
 
@@ -83,7 +83,7 @@ func (th *theater) refused(by machine.NodeID, id uint64) {
 	}
 }
 
-func (th *theater) waits(by machine.NodeID, id uint64) {
+func (th *theater) wait(by machine.NodeID, id uint64) {
 	th.t.Helper()
 	if v, ok := th.verdicts[[2]uint64{uint64(by), id}]; ok {
 		th.t.Errorf("member %d, request %d: there is a verdict, %+v; want none yet", by, id, v)

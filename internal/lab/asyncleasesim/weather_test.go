@@ -27,22 +27,22 @@ func weather(t *testing.T, r *rand.Rand) {
 		case x < crash:
 			id := some()
 			records := w.Crashes(id)
-			th.judge.crashes(id)
-			th.starts(id, records)
+			th.judge.onCrash(id)
+			th.start(id, records)
 			asked[id] = 0
 		case x < crash+0.05:
 			id, first := some(), max(3, near+r.Uint64N(8))-2 // some of it forgotten
 			asked[id]++
-			th.asks(id, asked[id], first, first+r.Uint64N(5))
+			th.ask(id, asked[id], first, first+r.Uint64N(5))
 		case x < crash+0.08:
 			if id := some(); asked[id] > 0 {
-				th.returns(id, 1+r.Uint64N(asked[id]), near+r.Uint64N(10))
+				th.giveBack(id, 1+r.Uint64N(asked[id]), near+r.Uint64N(10))
 			}
 		case x < crash+0.09:
 			if w.Chance(0.3) {
 				near++
 			}
-			th.forgets(some(), near)
+			th.forget(some(), near)
 		default:
 			w.Changes()
 		}

@@ -35,20 +35,20 @@ func newJudge(w *world.World) *judge {
 	return &judge{w: w, at: map[string]broadcast.Position{}, broadcast: map[string]bool{}, acknowledged: map[string]broadcast.Position{}}
 }
 
-func (j *judge) broadcasts(payload string) {
+func (j *judge) onBroadcast(payload string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.broadcast[payload] = true
 }
 
-// acknowledges gets the answers that a client gets. At 0 the position is not known.
-func (j *judge) acknowledges(payload string, at broadcast.Position) {
+// onAcknowledgment is called with the answers that a client gets. At 0 the position is not known.
+func (j *judge) onAcknowledgment(payload string, at broadcast.Position) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.acknowledged[payload] = at
 }
 
-func (j *judge) delivers(id machine.NodeID, s state, m broadcast.Message) {
+func (j *judge) onDelivery(id machine.NodeID, s state, m broadcast.Message) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if m.Position != s.position {
@@ -81,7 +81,7 @@ func (j *judge) delivers(id machine.NodeID, s state, m broadcast.Message) {
 	j.w.Count("ordered", 1)
 }
 
-func (j *judge) installs(id machine.NodeID, s state) {
+func (j *judge) onInstall(id machine.NodeID, s state) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if s.position > broadcast.Position(len(j.order)) || j.sums[s.position-1] != s.sum {
@@ -95,8 +95,8 @@ func (j *judge) length() broadcast.Position {
 	return broadcast.Position(len(j.order))
 }
 
-// ends judges the acknowledged messages.
-func (j *judge) ends() {
+// judgeAcknowledged judges the acknowledged messages.
+func (j *judge) judgeAcknowledged() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for payload, said := range j.acknowledged {

@@ -27,9 +27,9 @@ func (c *cast) set(members []machine.NodeID) {
 	c.members = members
 }
 
-// changes changes the members: one comes in the place of another, or beside them, or leaves. One
+// changeMembers changes the members: one comes in the place of another, or beside them, or leaves. One
 // change is seen through before the next.
-func (c *cast) changes(r *rand.Rand) {
+func (c *cast) changeMembers(r *rand.Rand) {
 	if !c.changing.TryLock() {
 		return
 	}
@@ -67,7 +67,7 @@ func (c *cast) changes(r *rand.Rand) {
 		in.mu.Lock()
 		in.absent = false
 		in.mu.Unlock()
-		in.starts()
+		in.start()
 	}
 	before := c.judge.changed()
 	for c.over.Err() == nil && c.judge.changed() == before { // until it is ordered, once

@@ -66,7 +66,7 @@ type host struct {
 func name(id machine.NodeID) string { return fmt.Sprintf("m%d", id) }
 func addr(id machine.NodeID) string { return fmt.Sprintf("%s:%d", name(id), port) }
 
-func (c *cast) appears(id machine.NodeID, r *rand.Rand) *host {
+func (c *cast) addHost(id machine.NodeID, r *rand.Rand) *host {
 	h := &host{c: c, id: id, disk: disk.New(), turn: make(chan struct{}, 1)}
 	if r.IntN(4) == 0 {
 		h.slow = time.Duration(r.IntN(20)) * time.Millisecond
@@ -75,8 +75,8 @@ func (c *cast) appears(id machine.NodeID, r *rand.Rand) *host {
 	return h
 }
 
-// starts gives a host a process. Its directory may be one that cannot be started with.
-func (h *host) starts() {
+// start gives a host a process. Its directory may be one that cannot be started with.
+func (h *host) start() {
 	c := h.c
 	h.turn <- struct{}{}
 	defer func() { <-h.turn }()
@@ -102,7 +102,7 @@ func (h *host) starts() {
 		}
 	}
 	n, err := broadcast.Start(broadcast.Config{
-		ID: h.id, Group: 7, Members: members, Join: h.join, Listener: ln, Dial: c.overhears(c.net.Dialer(proc)),
+		ID: h.id, Group: 7, Members: members, Join: h.join, Listener: ln, Dial: c.overhear(c.net.Dialer(proc)),
 		Dir: "/data", WAL: wal.Options{FS: sys, SegmentBytes: 16 << 10},
 		Timeout: 400 * time.Millisecond, MemoryBytes: 4 << 10, Clients: 100,
 		Logger: slog.New(slog.NewTextHandler(tracer{c.w, name(h.id)}, &slog.HandlerOptions{Level: slog.LevelDebug})),
@@ -118,7 +118,7 @@ func (h *host) starts() {
 	h.node = n
 	h.mu.Unlock()
 	h.apps.Go(func() {
-		err := h.applies(n)
+		err := h.apply(n)
 		c.w.Trace.Add("%s ends: %v", name(h.id), err)
 		c.work.Go(func() { h.ended(proc, n, err) })
 	})
@@ -130,8 +130,8 @@ func (h *host) again(proc *world.Process, err error) {
 	case <-time.After(time.Second):
 	case <-h.c.over.Done():
 	}
-	if h.stops(proc, nil, func() { h.disk.Exit() }) {
-		h.starts()
+	if h.stop(proc, nil, func() { h.disk.Exit() }) {
+		h.start()
 	}
 }
 
@@ -140,36 +140,36 @@ func (h *host) ended(proc *world.Process, n *broadcast.Node, err error) {
 	switch {
 	case errors.Is(err, broadcast.ErrForgotten):
 		h.c.w.Count("forgotten", 1)
-		h.retires(proc)
+		h.retire(proc)
 	case errors.Is(err, broadcast.ErrRemoved):
 		h.c.w.Count("removed", 1)
 		h.mu.Lock()
 		h.removed = true
 		h.mu.Unlock()
-		h.retires(proc)
+		h.retire(proc)
 	case errors.Is(err, broadcast.ErrOrder):
 		h.c.w.Fail("one order: member %d: %v", h.id, err)
-		h.retires(proc)
+		h.retire(proc)
 	case errors.Is(err, broadcast.ErrClosed):
 	default: // its disk: the process ends, and is started again
 		h.c.w.Count("ended", 1)
-		if h.stops(proc, nil, func() { h.disk.Exit() }) {
+		if h.stop(proc, nil, func() { h.disk.Exit() }) {
 			time.Sleep(time.Second)
-			h.starts()
+			h.start()
 		}
 	}
 }
 
-func (h *host) retires(proc *world.Process) {
+func (h *host) retire(proc *world.Process) {
 	h.mu.Lock()
 	h.gone = true
 	h.mu.Unlock()
-	h.stops(proc, nil, func() { h.disk.Exit() })
+	h.stop(proc, nil, func() { h.disk.Exit() })
 }
 
-// stops ends a process, if it is the present one, and has the disk keep the files that are left.
+// stop ends a process, if it is the present one, and has the disk keep the files that are left.
 // The goroutine that has ended one starts the next.
-func (h *host) stops(proc *world.Process, how func(*world.Process), left func()) bool {
+func (h *host) stop(proc *world.Process, how func(*world.Process), left func()) bool {
 	h.mu.Lock()
 	if proc == nil {
 		proc = h.proc
@@ -218,8 +218,8 @@ func (s state) after(payload []byte) state {
 	return state{s.position + 1, f.Sum64()}
 }
 
-// applies is a member's application. It returns why it has ended.
-func (h *host) applies(n *broadcast.Node) error {
+// apply is a member's application. It returns why it has ended.
+func (h *host) apply(n *broadcast.Node) error {
 	ctx := h.c.over
 	var s state
 	for install := true; ; {
@@ -239,8 +239,8 @@ func (h *host) applies(n *broadcast.Node) error {
 					return broadcast.ErrClosed
 				}
 				s = state{at, binary.LittleEndian.Uint64(b)}
-				h.c.judge.installs(h.id, s)
-				h.reaches(at)
+				h.c.judge.onInstall(h.id, s)
+				h.onReach(at)
 				h.c.w.Count("installs", 1)
 			}
 		}
@@ -255,8 +255,8 @@ func (h *host) applies(n *broadcast.Node) error {
 				return err
 			}
 			s = s.after(what(m))
-			h.c.judge.delivers(h.id, s, m)
-			h.reaches(m.Position)
+			h.c.judge.onDelivery(h.id, s, m)
+			h.onReach(m.Position)
 			if h.slow > 0 {
 				time.Sleep(h.slow)
 			}
@@ -279,14 +279,14 @@ func (h *host) applies(n *broadcast.Node) error {
 	}
 }
 
-func (h *host) reaches(at broadcast.Position) {
+func (h *host) onReach(at broadcast.Position) {
 	h.mu.Lock()
 	h.at = at
 	h.mu.Unlock()
 }
 
-// happens carries out a fault that is none of a process's seams, if it can.
-func (c *cast) happens(f world.Fault) bool {
+// carryOut carries out a fault that is none of a process's seams, if it can.
+func (c *cast) carryOut(f world.Fault) bool {
 	r := c.w.Rand(fmt.Sprint("fault", f))
 	var h *host
 	for _, o := range c.hosts {
@@ -295,7 +295,7 @@ func (c *cast) happens(f world.Fault) bool {
 		}
 	}
 	down := func(how func(*world.Process), left func()) bool {
-		if !h.stops(nil, how, left) {
+		if !h.stop(nil, how, left) {
 			return false
 		}
 		c.work.Go(func() {
@@ -307,7 +307,7 @@ func (c *cast) happens(f world.Fault) bool {
 			if r.IntN(2) == 0 { // and it does not get far
 				c.w.Plan(world.Fault{Who: f.Who, Seam: world.Disk, Nth: 1 + r.IntN(60), Kind: []world.Kind{world.Kill, world.Crash}[r.IntN(2)], For: f.For})
 			}
-			h.starts()
+			h.start()
 		})
 		return true
 	}
@@ -334,9 +334,9 @@ func (c *cast) happens(f world.Fault) bool {
 	case world.HalfOpen:
 		c.net.HalfOpen(f.Who)
 	case world.Member:
-		c.work.Go(func() { c.changes(r) })
+		c.work.Go(func() { c.changeMembers(r) })
 	case world.Stranger:
-		c.intrudes(h, r)
+		c.intrude(h, r)
 	}
 	return true
 }
@@ -384,14 +384,14 @@ func (c *cast) client(number int, until time.Duration) {
 			count++
 			seq++
 			open = fmt.Sprintf("%d.%d ", number, count) + string(make([]byte, r.IntN(600)))
-			c.judge.broadcasts(open)
+			c.judge.onBroadcast(open)
 		}
 		ctx, cancel := context.WithTimeout(c.over, 2*time.Second)
 		position, err := n.BroadcastAs(ctx, id, seq, []byte(open))
 		cancel()
 		switch {
 		case err == nil:
-			c.judge.acknowledges(open, position)
+			c.judge.onAcknowledgment(open, position)
 			c.w.Count("acknowledged", 1)
 			open = ""
 		case errors.Is(err, broadcast.ErrSequence): // it was forgotten: this one may be ordered

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// overhears remembers what members say first when they connect.
-func (c *cast) overhears(dial func(context.Context, string) (net.Conn, error)) func(context.Context, string) (net.Conn, error) {
+// overhear remembers what members say first when they connect.
+func (c *cast) overhear(dial func(context.Context, string) (net.Conn, error)) func(context.Context, string) (net.Conn, error) {
 	return func(ctx context.Context, to string) (net.Conn, error) {
 		conn, err := dial(ctx, to)
 		if err != nil {
@@ -38,9 +38,9 @@ func (o *overheard) Write(b []byte) (int, error) {
 	return o.Conn.Write(b)
 }
 
-// intrudes has a stranger speak to a member: nothing, half a greeting, a message that a member has
+// intrude has a stranger speak to a member: nothing, half a greeting, a message that a member has
 // sent once, and noise after each.
-func (c *cast) intrudes(h *host, r *rand.Rand) {
+func (c *cast) intrude(h *host, r *rand.Rand) {
 	p := c.w.Start(fmt.Sprint("stranger", r.Uint64()))
 	defer func() {
 		p.End()

@@ -94,19 +94,19 @@ func play(t *testing.T, seed uint64, faults []world.Fault) world.Result {
 	return world.Play(t, world.Options{Seed: seed, Plan: faults}, func(w *world.World) {
 		over, end := context.WithCancel(context.Background())
 		c := &cast{w: w, net: network.New(w, time.Millisecond/4, 2*time.Millisecond), judge: newJudge(w), hosts: map[machine.NodeID]*host{}, addrs: map[machine.NodeID]string{}, over: over}
-		w.Happen(c.happens)
+		w.Happen(c.carryOut)
 		r := w.Rand("hosts")
 		for id := machine.NodeID(1); int(id) <= founders(seed); id++ {
-			c.appears(id, r)
+			c.addHost(id, r)
 			c.addrs[id] = addr(id)
 			c.members = append(c.members, id)
 		}
 		for _, id := range spares {
-			h := c.appears(id, r)
+			h := c.addHost(id, r)
 			h.join, h.absent = true, true
 		}
 		for _, id := range c.members {
-			c.hosts[id].starts()
+			c.hosts[id].start()
 		}
 		for i := range 3 {
 			c.work.Go(func() { c.client(i, storm) })
@@ -125,18 +125,18 @@ func play(t *testing.T, seed uint64, faults []world.Fault) world.Result {
 		time.Sleep(storm)
 		w.Forgo()
 		time.Sleep(w.Calm() - min(w.Calm(), w.Elapsed()) + 5*time.Second)
-		c.settles()
+		c.settle()
 		end()
 		for _, h := range c.hosts {
-			h.stops(nil, nil, func() {})
+			h.stop(nil, nil, func() {})
 		}
 		c.work.Wait()
-		c.judge.ends()
+		c.judge.judgeAcknowledged()
 	})
 }
 
-// comes waits for the events that have to come to pass once faults have ended.
-func (c *cast) comes() bool {
+// awaitProgress waits for the events that have to come to pass once faults have ended.
+func (c *cast) awaitProgress() bool {
 	missing := ""
 	for range 600 { // a minute
 		if missing = c.missing(); missing == "" {
@@ -156,35 +156,35 @@ func (c *cast) comes() bool {
 	return false
 }
 
-// restarts has all members lose their power at once and start again: they know only their disks
+// restartAll has all members lose their power at once and start again: they know only their disks
 // from then on.
-func (c *cast) restarts() {
+func (c *cast) restartAll() {
 	c.w.Trace.Add("all lose their power")
 	var all sync.WaitGroup
 	for _, h := range c.hosts {
 		r := c.w.Rand(fmt.Sprint("the last crash of ", h.id))
 		all.Go(func() {
-			if !h.stops(nil, c.net.PowerOff, func() { h.disk.Crash(r) }) {
+			if !h.stop(nil, c.net.PowerOff, func() { h.disk.Crash(r) }) {
 				return
 			}
 			c.w.Count("last restarts", 1)
-			h.reaches(0)
+			h.onReach(0)
 		})
 	}
 	all.Wait()
 	for _, h := range c.hosts {
-		h.starts()
+		h.start()
 	}
 }
 
-// settles judges the events that have to come to pass once faults have ended, and the durable
+// settle judges the events that have to come to pass once faults have ended, and the durable
 // state then.
-func (c *cast) settles() {
-	if !c.comes() {
+func (c *cast) settle() {
+	if !c.awaitProgress() {
 		return
 	}
-	c.restarts()
-	if !c.comes() {
+	c.restartAll()
+	if !c.awaitProgress() {
 		return
 	}
 	members := c.present()
@@ -214,7 +214,7 @@ func (c *cast) settles() {
 			c.w.Fail("members: member %d says that they are %v, and they are %v", id, got, members)
 		}
 		payload := fmt.Sprintf("last of %d", id)
-		c.judge.broadcasts(payload)
+		c.judge.onBroadcast(payload)
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		position, err := n.Broadcast(ctx, []byte(payload))
 		cancel()
@@ -222,7 +222,7 @@ func (c *cast) settles() {
 			c.w.Fail("liveness: member %d cannot broadcast: %v (%v)", id, err, n.Waiting())
 			continue
 		}
-		c.judge.acknowledges(payload, position)
+		c.judge.onAcknowledgment(payload, position)
 	}
 	time.Sleep(5 * time.Second)
 }

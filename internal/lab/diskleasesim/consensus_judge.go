@@ -40,7 +40,7 @@ func (p *parliament) fail(format string, args ...any) {
 	}
 }
 
-func (p *parliament) decides(who, value string) {
+func (p *parliament) onDecision(who, value string) {
 	switch {
 	case !p.proposals[value]:
 		p.fail("validity: %s decided %q, which nobody proposed", who, value)
@@ -51,7 +51,7 @@ func (p *parliament) decides(who, value string) {
 	}
 }
 
-func (p *parliament) invokes(op any) {
+func (p *parliament) onInvoke(op any) {
 	switch op := op.(type) {
 	case disklease.RRRead:
 		p.greatest = maxRank(p.greatest, op.Rank)
@@ -64,8 +64,8 @@ func (p *parliament) invokes(op any) {
 	}
 }
 
-// returns judges Properties 4 and 5.
-func (p *parliament) returns(op, reply any) {
+// onReturn judges Properties 4 and 5.
+func (p *parliament) onReturn(op, reply any) {
 	switch reply := reply.(type) {
 	case disklease.RRSeen:
 		rank := op.(disklease.RRRead).Rank
@@ -74,7 +74,7 @@ func (p *parliament) returns(op, reply any) {
 		}
 		p.reads = append(p.reads, read{rank, reply.Rank})
 		for _, w := range p.committed {
-			p.sees(read{rank, reply.Rank}, w)
+			p.onRead(read{rank, reply.Rank}, w)
 		}
 	case disklease.RRVerdict:
 		rank := op.(disklease.RRWrite).Rank
@@ -87,12 +87,12 @@ func (p *parliament) returns(op, reply any) {
 		}
 		p.committed = append(p.committed, rank)
 		for _, r := range p.reads {
-			p.sees(r, rank)
+			p.onRead(r, rank)
 		}
 	}
 }
 
-func (p *parliament) sees(r read, committed disklease.Rank) {
+func (p *parliament) onRead(r read, committed disklease.Rank) {
 	if r.rank.Compare(committed) > 0 && r.saw.Compare(committed) < 0 {
 		p.fail("Property 4: a write of rank %v committed, and a read of rank %v saw %v", committed, r.rank, r.saw)
 	}
@@ -114,7 +114,7 @@ type watched struct {
 
 func (m *watched) Accessed(now machine.Now, in machine.Accessed) {
 	if in.Err == nil {
-		m.p.returns(m.op, in.Reply)
+		m.p.onReturn(m.op, in.Reply)
 	}
 	m.Proposer.Accessed(now, in)
 }
@@ -123,7 +123,7 @@ func (m *watched) Ready() machine.Ready[disklease.Outcome] {
 	rd := m.Proposer.Ready()
 	for _, a := range rd.Accesses {
 		m.op = a.Op
-		m.p.invokes(a.Op)
+		m.p.onInvoke(a.Op)
 	}
 	return rd
 }

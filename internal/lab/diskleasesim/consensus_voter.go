@@ -90,7 +90,7 @@ func (v *voter) outcome(out disklease.Outcome) {
 			v.b.fail("integrity: %s decided twice", v.host.Lane)
 		}
 		v.decided = true
-		v.b.decides(v.host.Lane, string(out.Value))
+		v.b.onDecision(v.host.Lane, string(out.Value))
 	case disklease.Trouble:
 		w.Note("%s: %v", v.host.Lane, out.Err)
 	}

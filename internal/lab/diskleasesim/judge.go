@@ -65,15 +65,15 @@ func (j *judge) trueTime(h *sim.Host, at machine.Mono) time.Duration {
 	return j.w.Now() + h.TrueWait(at.Sub(h.Mono()))
 }
 
-// drifts is told that a process's clock goes at another rate.
-func (j *judge) drifts(p *process) {
+// onDrift is called when a process's clock goes at another rate.
+func (j *judge) onDrift(p *process) {
 	j.expire()
 	if p.hold != nil {
 		p.hold.until = j.trueTime(p.host.Host, p.hold.deadline)
 	}
 }
 
-func (j *judge) starts(p *process, slots int, token uint64, deadline machine.Mono) {
+func (j *judge) onStart(p *process, slots int, token uint64, deadline machine.Mono) {
 	j.expire()
 	j.w.Note("%v acquires: token %d", p, token)
 	j.w.Count("lease periods", 1)
@@ -97,7 +97,7 @@ func (j *judge) starts(p *process, slots int, token uint64, deadline machine.Mon
 	}
 }
 
-func (j *judge) renews(p *process, deadline machine.Mono) {
+func (j *judge) onRenewal(p *process, deadline machine.Mono) {
 	j.expire()
 	j.w.Count("lease periods", 1)
 	j.renewed++
@@ -130,15 +130,15 @@ func (j *judge) exclusive(p *process) {
 	}
 }
 
-// loses ends a tenure though its owner wanted to keep it.
-func (j *judge) loses(p *process, why string) {
+// onLoss ends a tenure though its owner wanted to keep it.
+func (j *judge) onLoss(p *process, why string) {
 	j.w.Note("%v lost it: %s", p, why)
 	j.lost++
 	if j.w.Now() >= j.steady {
 		j.unrenewed++
 		j.fail("Property 2.2: %v could not renew: %s", p, why)
 	}
-	j.ends(p)
+	j.onEnd(p)
 }
 
 // progress is Property 1.2: a process that wants the lease gets it within a while, or another
@@ -178,9 +178,9 @@ func (j *judge) wrote() {
 	})
 }
 
-// ends is the end of a tenure before its deadline, by its owner or by the owner's new
+// onEnd is called at the end of a tenure before its deadline, by its owner or by the owner's new
 // knowledge.
-func (j *judge) ends(p *process) {
+func (j *judge) onEnd(p *process) {
 	j.expire()
 	if p.hold != nil {
 		p.hold.until, p.hold.renewing = min(p.hold.until, j.w.Now()), false

@@ -50,7 +50,7 @@ func paper(w *sim.World, c constants) *judge {
 			reg.stall = 0.4 * w.Rand.Float64()
 			end := w.Now() + w.Between(0, 30*paperTerm)
 			for w.Now() < end {
-				s.some().pauses(w.Between(0, 4*paperTerm))
+				s.some().pause(w.Between(0, 4*paperTerm))
 				w.Run(w.Between(0, 6*paperTerm))
 			}
 			reg.stall = 0

@@ -80,7 +80,7 @@ func (p *process) contend() {
 	if p.w.Chance(p.fickle) {
 		p.host.After(p.w.Between(0, 2*p.config.Term), func() {
 			if p.wants {
-				p.leaves()
+				p.leave()
 			}
 		})
 	}
@@ -93,57 +93,57 @@ func (p *process) outcome(out disklease.Outcome) {
 			return
 		}
 		p.wants = false
-		p.j.starts(p, p.config.Slots, out.Token, out.Deadline)
+		p.j.onStart(p, p.config.Slots, out.Token, out.Deadline)
 		if p.between {
 			p.until = p.w.Now() + p.stay()
 		} else {
-			p.host.After(p.stay(), p.leaves)
+			p.host.After(p.stay(), p.leave)
 		}
 	case disklease.Renewed:
 		if !p.left {
-			p.j.renews(p, out.Deadline)
+			p.j.onRenewal(p, out.Deadline)
 			if p.between && p.w.Now() >= p.until {
-				p.leaves()
+				p.leave()
 			}
 		}
 	case disklease.Lost:
-		p.j.loses(p, out.Why)
+		p.j.onLoss(p, out.Why)
 		p.host.Step(disklease.Leave{})
 	case disklease.Refused:
 		p.wants, p.seen = false, out.Witness
-		p.rests()
+		p.rest()
 	case disklease.Left:
 		if p.forget != nil && p.w.Chance(0.5) { // at once, or when it is back
 			p.forget(p.id)
 		}
-		p.rests()
+		p.rest()
 	case disklease.Trouble:
 		p.w.Note("%v: %v", p, out.Err)
 	}
 }
 
-// leaves stops believing and says so.
-func (p *process) leaves() {
+// leave stops believing and says so.
+func (p *process) leave() {
 	if p.host.Paused() {
-		p.host.After(delta, p.leaves)
+		p.host.After(delta, p.leave)
 		return
 	}
-	p.j.ends(p)
+	p.j.onEnd(p)
 	p.wants, p.left, p.since = false, true, p.w.Now()
 	p.host.Step(disklease.Leave{})
 }
 
-func (p *process) rests() {
+func (p *process) rest() {
 	p.wants, p.left = false, false
 	p.host.After(p.away(), p.contend)
 }
 
-// crashes loses all that the process knew; it comes back as another one.
-func (p *process) crashes(down time.Duration) {
+// crash loses all that the process knew; it comes back as another one.
+func (p *process) crash(down time.Duration) {
 	if !p.host.Up() {
 		return
 	}
-	p.j.ends(p)
+	p.j.onEnd(p)
 	p.wants = false
 	p.host.Crash()
 	p.w.After(down, func() {
@@ -154,8 +154,8 @@ func (p *process) crashes(down time.Duration) {
 	})
 }
 
-// pauses stops it for a while. It goes on believing as its clock allows.
-func (p *process) pauses(d time.Duration) {
+// pause stops it for a while. It goes on believing as its clock allows.
+func (p *process) pause(d time.Duration) {
 	if !p.host.Up() || p.host.Paused() {
 		return
 	}

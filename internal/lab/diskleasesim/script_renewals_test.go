@@ -9,19 +9,19 @@ import (
 
 // The write of a renewal gets stuck beyond the deadline. Fail-aware check 3.
 func lateRenewal(th *theater) {
-	p, q := th.contends(), th.contends()
-	p.wins()
-	q.does("Read")
-	q.does("Note")
+	p, q := th.contend(), th.contend()
+	p.win()
+	q.perform("Read")
+	q.perform("Note")
 	th.pass(term / 3)
-	p.does("Read")
+	p.perform("Read")
 	effect, answer := p.stuck("Write")
-	q.idles(wait + delta)
+	q.idle(wait + delta)
 	effect()
 	answer()
-	p.settles()
+	p.settle()
 	if len(p.pending) > 0 {
-		p.does("Read")
+		p.perform("Read")
 	}
 	th.want("its renewal came late", p, false)
 	if !slices.Contains(p.outcomes, "Lost") {
@@ -31,29 +31,29 @@ func lateRenewal(th *theater) {
 
 // Another's stuck write comes in between a renewal and its read-back.
 func overwrittenRenewal(th *theater) {
-	p, q := th.contends(), th.contends()
-	q.does("Read")
-	p.wins()
+	p, q := th.contend(), th.contend()
+	q.perform("Read")
+	p.win()
 	th.pass(term / 3)
-	p.does("Read")
-	p.does("Write")
-	p.settles()
+	p.perform("Read")
+	p.perform("Write")
+	p.settle()
 	x := q.takes("Write") // which has been under way all the time
 	th.reg.put(machine.Value{Version: machine.Version{Seq: 9, Writer: q.id}, Data: x.Op.(machine.Write).Data})
-	p.does("Read")
+	p.perform("Read")
 	th.want("the read-back shows another", p, false)
 }
 
 // A stamp that changes restarts the wait of its watchers.
 func renewedEntry(th *theater) {
-	p, q := th.contends(), th.contends()
-	p.wins()
+	p, q := th.contend(), th.contend()
+	p.win()
 	for range 8 {
-		q.idles(term / 3)
-		p.does("Read")
-		p.does("Write")
-		p.settles()
-		p.does("Read")
+		q.idle(term / 3)
+		p.perform("Read")
+		p.perform("Write")
+		p.settle()
+		p.perform("Read")
 		th.want("it renews", p, true)
 	}
 	th.want("P renews", q, false)
@@ -65,17 +65,17 @@ func renewedEntry(th *theater) {
 // The write of a renewal failed, and comes in before the one that repeats it. Under one
 // version the second would be taken for the first, and the renewal be lost.
 func repeatedRenewal(th *theater) {
-	p := th.contends()
-	p.wins()
+	p := th.contend()
+	p.win()
 	th.pass(term / 3)
-	p.does("Read")
-	effect := p.fails("Write")
+	p.perform("Read")
+	effect := p.fail("Write")
 	th.pass(delta)
-	p.does("Read")
+	p.perform("Read")
 	effect()
-	p.does("Write")
-	p.settles()
-	p.does("Read")
+	p.perform("Write")
+	p.settle()
+	p.perform("Read")
 	th.want("its second write was in time", p, true)
 	if !slices.Equal(p.outcomes, []string{"Acquired", "Trouble", "Renewed"}) {
 		th.t.Errorf("outcomes %v", p.outcomes)
@@ -85,34 +85,34 @@ func repeatedRenewal(th *theater) {
 // Q's looks are so slow that each answer is older than Δ+6δ. Q's last sight does not show that
 // P is dead: P may have renewed since that look began, and did.
 func slowObserver(th *theater) {
-	p, q := th.contends(), th.contends()
-	p.wins()
+	p, q := th.contend(), th.contend()
+	p.win()
 	for range 3 { // it would write at the third time, to raise δ: see slowLooks
-		q.idles(2 * delta)
+		q.idle(2 * delta)
 		for len(q.pending) == 0 {
 			th.pass(delta / 10)
 		}
 		effect, answer := q.stuck("Read")
 		effect()
 		for began := th.w.Now(); th.w.Now()-began < wait+delta; {
-			p.renews()
+			p.renew()
 		}
 		answer()
 		if q.writes() {
 			th.t.Error("Q writes while P renews")
-			q.does("Write")
+			q.perform("Write")
 		}
 	}
-	p.renews()
+	p.renew()
 	th.want("it has renewed in time, always", p, true)
 }
 
 // The token that the register shows is the holder's, however often it has renewed.
 func keptToken(th *theater) {
-	p := th.contends()
-	p.wins()
+	p := th.contend()
+	p.win()
 	for range 3 {
-		p.renews()
+		p.renew()
 		th.want("it renews", p, true)
 		st, err := disklease.Look(th.reg.show(th.reg.value))
 		if err != nil || len(st.Members) != 1 || st.Members[0].Token != p.hold.token {

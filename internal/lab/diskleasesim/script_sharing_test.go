@@ -12,20 +12,20 @@ import (
 // A reader's stuck write comes in over a writer that holds. No other may join the reader, nor
 // the reader itself, before it has confirmed that it holds, which it never will.
 func hiddenWriter(th *theater) {
-	writer := th.contends()
-	reader := th.enters(disklease.Config{Slots: disklease.Shared}, disklease.Acquire{})
-	reader.does("Read")
+	writer := th.contend()
+	reader := th.enter(disklease.Config{Slots: disklease.Shared}, disklease.Acquire{})
+	reader.perform("Read")
 	effect, answer := reader.stuck("Write")
-	writer.wins()
+	writer.win()
 	effect()
 	answer()
-	other := th.enters(disklease.Config{Slots: disklease.Shared}, disklease.Acquire{})
+	other := th.enter(disklease.Config{Slots: disklease.Shared}, disklease.Acquire{})
 	for _, a := range []*actor{reader, other} {
-		a.idles(2 * delta)
+		a.idle(2 * delta)
 		if a.writes() {
-			a.does("Write")
-			a.settles()
-			a.does("Read")
+			a.perform("Write")
+			a.settle()
+			a.perform("Read")
 		}
 		th.want("a writer is hidden", a, false)
 	}
@@ -34,32 +34,32 @@ func hiddenWriter(th *theater) {
 // T-8: A wants to share and loses to a writer, whose record is then covered by that of
 // another reader. That the register shows readers does not make A one of them.
 func listedJoin(th *theater) {
-	a := th.enters(disklease.Config{Slots: disklease.Shared}, disklease.Acquire{})
-	w := th.contends()
-	c := th.enters(disklease.Config{Slots: disklease.Shared}, disklease.Acquire{})
-	c.does("Read")
+	a := th.enter(disklease.Config{Slots: disklease.Shared}, disklease.Acquire{})
+	w := th.contend()
+	c := th.enter(disklease.Config{Slots: disklease.Shared}, disklease.Acquire{})
+	c.perform("Read")
 	effect, _ := c.stuck("Write")
-	a.does("Read")
-	w.does("Read")
-	a.does("Write")
-	w.does("Write")
-	w.settles()
-	w.does("Read")
+	a.perform("Read")
+	w.perform("Read")
+	a.perform("Write")
+	w.perform("Write")
+	w.settle()
+	w.perform("Read")
 	th.want("it wrote last", w, true)
 	effect()
-	a.does("Read")
+	a.perform("Read")
 	th.want("it is not listed", a, false)
 }
 
 // So does the beat of a reader.
 func beatingEntry(th *theater) {
-	p := th.enters(disklease.Config{Slots: 3}, disklease.Acquire{})
-	q := th.contends()
-	p.wins()
+	p := th.enter(disklease.Config{Slots: 3}, disklease.Acquire{})
+	q := th.contend()
+	p.win()
 	for range 8 {
-		q.idles(term / 3)
-		p.does("Note")
-		p.does("Read")
+		q.idle(term / 3)
+		p.perform("Note")
+		p.perform("Read")
 		th.want("it renews", p, true)
 	}
 	if q.writes() {
@@ -70,19 +70,19 @@ func beatingEntry(th *theater) {
 // A sharer died when its last beat had reached a minority: some reads show that beat,
 // some the one before.
 func olderBeat(th *theater) {
-	p := th.enters(disklease.Config{Slots: 2}, disklease.Acquire{})
-	p.wins()
+	p := th.enter(disklease.Config{Slots: 2}, disklease.Acquire{})
+	p.win()
 	before := th.reg.notes
 	th.pass(term/3 + time.Millisecond)
-	p.does("Note")
+	p.perform("Note")
 	after := th.reg.notes
-	p.does("Read")
+	p.perform("Read")
 	p.host.Crash()
-	q := th.contends()
+	q := th.contend()
 	for i := range 100 {
 		mine := slices.DeleteFunc(slices.Clone(th.reg.notes), func(n machine.Noted) bool { return n.Writer != q.id })
 		th.reg.notes = append(slices.Clone([2][]machine.Noted{before, after}[i%2]), mine...)
-		q.idles(delta)
+		q.idle(delta)
 	}
 	if !q.writes() {
 		th.t.Error("Q waits for ever for a sharer who is dead")
@@ -93,11 +93,11 @@ func olderBeat(th *theater) {
 func fullRecord(th *theater) {
 	long := disklease.Config{Slots: disklease.Shared, Holder: strings.Repeat("x", disklease.MaxHolder)}
 	for range 5 {
-		a := th.enters(long, disklease.Acquire{})
-		a.wins()
+		a := th.enter(long, disklease.Acquire{})
+		a.win()
 	}
-	a := th.enters(long, disklease.TryAcquire{})
-	a.does("Read")
+	a := th.enter(long, disklease.TryAcquire{})
+	a.perform("Read")
 	if !slices.Equal(a.outcomes, []string{"Refused"}) {
 		th.t.Errorf("outcomes %v, want it refused", a.outcomes)
 	}
@@ -107,12 +107,12 @@ func fullRecord(th *theater) {
 // P would seem to hold, unconfirmed, and R could not join.
 func releasedMember(th *theater) {
 	reader := disklease.Config{Slots: disklease.Shared}
-	p := th.enters(reader, disklease.Acquire{})
-	p.wins()
-	q := th.enters(reader, disklease.Acquire{})
-	q.wins()
-	p.leaves()
-	p.does("Note")
+	p := th.enter(reader, disklease.Acquire{})
+	p.win()
+	q := th.enter(reader, disklease.Acquire{})
+	q.win()
+	p.leave()
+	p.perform("Note")
 	th.reg.forget(p.id)
-	th.enters(reader, disklease.Acquire{}).wins()
+	th.enter(reader, disklease.Acquire{}).win()
 }

@@ -77,15 +77,15 @@ func (s *stage) chaos(f faulty, d time.Duration) {
 	f.trouble()
 	kinds := []func(){}
 	for _, kind := range []func(){
-		func() { s.some().crashes(w.Between(0, 3*s.term)) },
-		func() { s.some().pauses(w.Between(0, 4*s.term)) },
-		func() { s.holder().pauses(w.Between(0, 4*s.term)) },
-		func() { s.holder().crashes(w.Between(0, 3*s.term)) },
+		func() { s.some().crash(w.Between(0, 3*s.term)) },
+		func() { s.some().pause(w.Between(0, 4*s.term)) },
+		func() { s.holder().pause(w.Between(0, 4*s.term)) },
+		func() { s.holder().crash(w.Between(0, 3*s.term)) },
 		func() {
 			p := s.some()
 			s.j.expire()
 			p.host.Drift((2*w.Rand.Float64() - 1) * drift / 1e6)
-			s.j.drifts(p)
+			s.j.onDrift(p)
 		},
 		func() { s.some().host.Step(disklease.Measured{Delay: w.Between(0, s.term/disklease.MinTerms)}) },
 		f.strike,

@@ -36,21 +36,21 @@ func newTheater(t *testing.T) *theater {
 	return &theater{t: t, stage: &stage{w: w, j: &judge{w: w, steady: 1 << 62}}, reg: &register{w: w, delta: delta}}
 }
 
-// enters brings a process on, that contends at once unless first says otherwise. Of two
+// enter brings a process on, that contends at once unless first says otherwise. Of two
 // writes under one Seq that of the later actor is the greater.
-func (th *theater) enters(cfg disklease.Config, first disklease.LeaseInput) *actor {
+func (th *theater) enter(cfg disklease.Config, first disklease.LeaseInput) *actor {
 	h := sim.NewProcess[disklease.LeaseInput, disklease.Outcome](th.w, nil, machine.NodeID(len(th.processes)+1), 0)
 	h.Lane = fmt.Sprintf("process %d", h.ID)
 	h.Lag = 0
-	return th.claims(h, cfg, first)
+	return th.claim(h, cfg, first)
 }
 
 // again is another try on the same host, which has the sights of the one before.
 func (a *actor) again() *actor {
-	return a.th.claims(a.host, disklease.Config{Witness: a.refused.Witness}, disklease.TryAcquire{})
+	return a.th.claim(a.host, disklease.Config{Witness: a.refused.Witness}, disklease.TryAcquire{})
 }
 
-func (th *theater) claims(h *sim.Process[disklease.LeaseInput, disklease.Outcome], cfg disklease.Config, first disklease.LeaseInput) *actor {
+func (th *theater) claim(h *sim.Process[disklease.LeaseInput, disklease.Outcome], cfg disklease.Config, first disklease.LeaseInput) *actor {
 	a := &actor{th: th, process: &process{w: th.w, j: th.j, host: h, tokens: true}}
 	th.processes = append(th.processes, a.process)
 	if cfg.Slots == 0 {
@@ -70,11 +70,11 @@ func (th *theater) claims(h *sim.Process[disklease.LeaseInput, disklease.Outcome
 		a.outcomes = append(a.outcomes, strings.TrimPrefix(fmt.Sprintf("%T", out), "disklease."))
 		switch out := out.(type) {
 		case disklease.Acquired:
-			th.j.starts(a.process, cfg.Slots, out.Token, out.Deadline)
+			th.j.onStart(a.process, cfg.Slots, out.Token, out.Deadline)
 		case disklease.Renewed:
-			th.j.renews(a.process, out.Deadline)
+			th.j.onRenewal(a.process, out.Deadline)
 		case disklease.Lost:
-			th.j.ends(a.process)
+			th.j.onEnd(a.process)
 		case disklease.Refused:
 			a.refused = out
 		}
@@ -85,14 +85,14 @@ func (th *theater) claims(h *sim.Process[disklease.LeaseInput, disklease.Outcome
 	return a
 }
 
-func (th *theater) contends() *actor { return th.enters(disklease.Config{}, disklease.Acquire{}) }
+func (th *theater) contend() *actor { return th.enter(disklease.Config{}, disklease.Acquire{}) }
 
 // pass lets time pass, in which accesses do not move.
 func (th *theater) pass(d time.Duration) { th.w.Run(d) }
 
-// leaves ends the process's tenure, or its wait.
-func (a *actor) leaves() {
-	a.j.ends(a.process)
+// leave ends the process's tenure, or its wait.
+func (a *actor) leave() {
+	a.j.onEnd(a.process)
 	a.host.Step(disklease.Leave{})
 	a.th.pass(0)
 }
@@ -108,8 +108,8 @@ func (a *actor) takes(kind string) machine.Access {
 	return x
 }
 
-// does has the access that is under way take effect and be answered, at once.
-func (a *actor) does(kind string) {
+// perform has the access that is under way take effect and be answered, at once.
+func (a *actor) perform(kind string) {
 	a.th.t.Helper()
 	effect, answer := a.stuck(kind)
 	effect()
@@ -143,8 +143,8 @@ func (a *actor) stuck(kind string) (effect, answer func()) {
 	return effect, answer
 }
 
-// fails has the access that is under way fail. It may take effect all the same, later.
-func (a *actor) fails(kind string) (effect func()) {
+// fail has the access that is under way fail. It may take effect all the same, later.
+func (a *actor) fail(kind string) (effect func()) {
 	a.th.t.Helper()
 	x := a.takes(kind)
 	a.pending = []machine.Access{x}
@@ -157,33 +157,33 @@ func (a *actor) fails(kind string) (effect func()) {
 // slowly takes the free lease with all the time that its record allows.
 func (a *actor) slowly(settle time.Duration) {
 	a.th.t.Helper()
-	a.does("Read")
-	a.does("Write")
+	a.perform("Read")
+	a.perform("Write")
 	a.th.pass(settle + time.Microsecond)
-	a.does("Read")
+	a.perform("Read")
 	if !a.holds() {
 		a.th.t.Fatalf("%v does not hold: %v", a.process, a.outcomes)
 	}
 }
 
-// wins takes the free lease without trouble.
-func (a *actor) wins() {
+// win takes the free lease without trouble.
+func (a *actor) win() {
 	a.th.t.Helper()
-	a.does("Read")
-	a.does("Write")
-	a.settles()
-	a.does("Read")
+	a.perform("Read")
+	a.perform("Write")
+	a.settle()
+	a.perform("Read")
 	if !a.holds() {
 		a.th.t.Fatalf("%v does not hold: %v", a.process, a.outcomes)
 	}
 	if a.config.Slots > 1 {
-		a.does("Note")
-		a.does("Read")
+		a.perform("Note")
+		a.perform("Read")
 	}
 }
 
-// renews renews the lease of a holder that idles.
-func (a *actor) renews() {
+// renew renews the lease of a holder that idles.
+func (a *actor) renew() {
 	a.th.t.Helper()
 	for range 100 {
 		if len(a.pending) > 0 {
@@ -191,23 +191,23 @@ func (a *actor) renews() {
 		}
 		a.th.pass(delta / 10)
 	}
-	a.does("Read")
-	a.does("Write")
-	a.settles()
-	a.does("Read")
+	a.perform("Read")
+	a.perform("Write")
+	a.settle()
+	a.perform("Read")
 }
 
-func (a *actor) settles() { a.th.pass(2*delta + time.Microsecond) }
+func (a *actor) settle() { a.th.pass(2*delta + time.Microsecond) }
 
-// idles lets the process look as often as it wants to for d, and say that it waits.
-func (a *actor) idles(d time.Duration) {
+// idle lets the process look as often as it wants to for d, and say that it waits.
+func (a *actor) idle(d time.Duration) {
 	for end := a.th.w.Now() + d; a.th.w.Now() < end; a.th.pass(time.Millisecond) {
 		for len(a.pending) == 1 {
 			switch a.pending[0].Op.(type) {
 			case machine.Read:
-				a.does("Read")
+				a.perform("Read")
 			case machine.Note:
-				a.does("Note")
+				a.perform("Note")
 			default:
 				return
 			}

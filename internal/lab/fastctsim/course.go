@@ -29,9 +29,9 @@ func newCourse(j *Judge) *course {
 	return &course{j: j, estimates: map[machine.NodeID][]fastct.Estimate{}, acks: map[machine.NodeID][]int64{}}
 }
 
-// imposes is told of each NEWESTIMATE. An interesting round has one estimate, and an instance
+// onEstimate is called at each NEWESTIMATE. An interesting round has one estimate, and an instance
 // one FAST round that is interesting (Lemma 5).
-func (c *course) imposes(by machine.NodeID, b fastct.NewEstimate) {
+func (c *course) onEstimate(by machine.NodeID, b fastct.NewEstimate) {
 	for _, o := range c.imposed {
 		if o.by == by && o.Round == b.Round {
 			if !bytes.Equal(o.Value, b.Value) {
@@ -68,17 +68,17 @@ func (c *course) estimate(by machine.NodeID, b fastct.Estimate) {
 	}
 	c.estimates[by] = append(c.estimates[by], b)
 	for _, round := range c.acks[by] {
-		c.knows(by, b, round)
+		c.onKnown(by, b, round)
 	}
 }
 
-func (c *course) acknowledges(by machine.NodeID, b fastct.Ack) {
+func (c *course) onAcknowledgment(by machine.NodeID, b fastct.Ack) {
 	if slices.Contains(c.acks[by], b.Round) {
 		return
 	}
 	c.acks[by] = append(c.acks[by], b.Round)
 	for _, e := range c.estimates[by] {
-		c.knows(by, e, b.Round)
+		c.onKnown(by, e, b.Round)
 	}
 	n := 0
 	for _, rounds := range c.acks {
@@ -87,19 +87,19 @@ func (c *course) acknowledges(by machine.NodeID, b fastct.Ack) {
 		}
 	}
 	if n > c.j.n/2 {
-		c.locks(b.Round)
+		c.onLock(b.Round)
 	}
 }
 
-func (c *course) knows(by machine.NodeID, e fastct.Estimate, acked int64) {
+func (c *course) onKnown(by machine.NodeID, e fastct.Estimate, acked int64) {
 	if e.TS < acked && acked < e.Round {
 		c.j.violated("B-1: instance %d: member %d acknowledges round %d, and its estimate of round %d is of round %d", e.CN, by, acked, e.Round, e.TS)
 	}
 }
 
-// locks is told of a round that a majority has acknowledged: its estimate is imposed in all
+// onLock is called at a round that a majority has acknowledged: its estimate is imposed in all
 // later ones (Lemma 6).
-func (c *course) locks(round int64) {
+func (c *course) onLock(round int64) {
 	if !slices.Contains(c.locked, round) {
 		c.locked = append(c.locked, round)
 		c.same(round)

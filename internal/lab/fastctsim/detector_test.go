@@ -59,49 +59,49 @@ func (d *detector) silent(pause time.Duration) {
 	d.now = end
 }
 
-func (d *detector) says() {
+func (d *detector) say() {
 	d.step(machine.Envelope{From: 2, To: 1, Body: fastct.Counts{Counts: []uint64{0, 0}}})
 }
 
-// talks lets time pass; 2 says something after each beat.
-func (d *detector) talks(pause time.Duration) {
+// talk lets time pass; 2 says something after each beat.
+func (d *detector) talk(pause time.Duration) {
 	for end := d.now.Add(pause); d.now < end; {
 		d.silent(min(beat, end.Sub(d.now)))
-		d.says()
+		d.say()
 	}
 }
 
-// ends is the owner's word when the process of 2 ends.
-func (d *detector) ends() { d.step(fastct.Suspect{Node: 2, Suspected: true}) }
+// end is the owner's word when the process of 2 ends.
+func (d *detector) end() { d.step(fastct.Suspect{Node: 2, Suspected: true}) }
 
-func (d *detector) suspects(want bool) {
+func (d *detector) wantSuspicion(want bool) {
 	d.t.Helper()
 	if got := slices.Contains(d.m.Suspects(), 2); got != want {
 		d.t.Errorf("after %v: 2 is suspected: %v, want %v", time.Duration(d.now), got, want)
 	}
 }
 
-// hangs lets 2 hang, and wants it to be suspected after that long and no sooner; then it
+// hang lets 2 hang, and wants it to be suspected after that long and no sooner; then it
 // is back.
-func (d *detector) hangs(want time.Duration) {
+func (d *detector) hang(want time.Duration) {
 	d.t.Helper()
 	d.silent(want)
-	d.suspects(false)
+	d.wantSuspicion(false)
 	d.silent(1)
-	d.suspects(true)
-	d.says()
-	d.suspects(false)
+	d.wantSuspicion(true)
+	d.say()
+	d.wantSuspicion(false)
 }
 
 // found is hangs without making the timeout longer: 2 hangs until it is killed.
 func (d *detector) found(want time.Duration) {
 	d.t.Helper()
 	d.silent(want)
-	d.suspects(false)
+	d.wantSuspicion(false)
 	d.silent(1)
-	d.suspects(true)
-	d.ends()
-	d.says()
+	d.wantSuspicion(true)
+	d.end()
+	d.say()
 }
 
 var detections = []struct {
@@ -110,67 +110,67 @@ var detections = []struct {
 }{
 	{"wrong-timeouts-double", func(d *detector) {
 		for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 64, 64} {
-			d.hangs(want * time.Second)
+			d.hang(want * time.Second)
 		}
 	}},
 	{"a-process-that-ended", func(d *detector) {
 		for range 8 {
-			d.talks(time.Second)
-			d.ends()
-			d.suspects(true)
+			d.talk(time.Second)
+			d.end()
+			d.wantSuspicion(true)
 			d.silent(2 * time.Second)
-			d.says() // its next process
-			d.suspects(false)
+			d.say() // its next process
+			d.wantSuspicion(false)
 		}
 		d.found(time.Second)
 		d.found(time.Second) // first suspected, and then seen to end
-		d.hangs(time.Second)
+		d.hang(time.Second)
 		d.found(2 * time.Second)
 	}},
 	{"away-for-longer-than-messages-take", func(d *detector) {
 		d.silent(64*time.Second + 1)
-		d.says()
-		d.hangs(time.Second)
+		d.say()
+		d.hang(time.Second)
 		d.silent(64 * time.Second)
-		d.says()
+		d.say()
 		d.found(4 * time.Second)
 	}},
 	{"quiet-halves", func(d *detector) {
 		for _, want := range []time.Duration{1, 2, 4} {
-			d.hangs(want * time.Second)
+			d.hang(want * time.Second)
 		}
-		d.talks(256*time.Second - 1) // 32, doubled by three mistakes
+		d.talk(256*time.Second - 1) // 32, doubled by three mistakes
 		d.found(8 * time.Second)
 		for _, want := range []time.Duration{4, 2, 1, 1} {
-			d.talks(256 * time.Second)
+			d.talk(256 * time.Second)
 			d.found(want * time.Second)
 		}
 	}},
 	{"not-below-what-was-needed", func(d *detector) {
-		d.hangs(time.Second)
-		d.hangs(2 * time.Second)
+		d.hang(time.Second)
+		d.hang(2 * time.Second)
 		for range 5 { // it says something every two seconds, and a bit
 			d.silent(2*time.Second + 1)
-			d.suspects(false)
-			d.says()
-			d.talks(128 * time.Second)
+			d.wantSuspicion(false)
+			d.say()
+			d.talk(128 * time.Second)
 		}
 		d.found(4 * time.Second)
 	}},
 	{"quiet-doubles", func(d *detector) {
 		for quiet := 64 * time.Second; quiet <= 1<<16*time.Second; quiet *= 2 {
-			d.hangs(time.Second)
-			d.talks(quiet - 1)
+			d.hang(time.Second)
+			d.talk(quiet - 1)
 			d.found(2 * time.Second)
-			d.talks(quiet)
+			d.talk(quiet)
 			d.found(time.Second)
 		}
-		d.hangs(time.Second)
-		d.talks(1 << 16 * time.Second)
+		d.hang(time.Second)
+		d.talk(1 << 16 * time.Second)
 		d.found(time.Second)
 	}},
 	{"one-step-of-transform-in-a-period", func(d *detector) { // F18
-		d.ends()
+		d.end()
 		d.told = nil
 		for range 10 {
 			for range 7 { // other alarms ring, too

@@ -41,11 +41,11 @@ func (j *Judge) violated(format string, args ...any) {
 // Err returns the violations so far.
 func (j *Judge) Err() error { return errors.Join(j.errs...) }
 
-// proposes is told before a member proposes.
-func (j *Judge) proposes(p fastct.Propose) { j.proposed[p.CN] = append(j.proposed[p.CN], p.Value) }
+// onProposal is called before a member proposes.
+func (j *Judge) onProposal(p fastct.Propose) { j.proposed[p.CN] = append(j.proposed[p.CN], p.Value) }
 
-// decides is told of each decision.
-func (j *Judge) decides(by machine.NodeID, life uint64, d fastct.Decided) {
+// onDecision is called at each decision.
+func (j *Judge) onDecision(by machine.NodeID, life uint64, d fastct.Decided) {
 	k := decision{by, life, d.CN}
 	if j.by[k] {
 		j.violated("integrity: member %d decides instance %d twice", by, d.CN)
@@ -69,16 +69,16 @@ func (j *Judge) decides(by machine.NodeID, life uint64, d fastct.Decided) {
 func (j *Judge) Sends(e machine.Envelope) {
 	switch b := e.Body.(type) {
 	case fastct.NewEstimate:
-		j.course(b.CN).imposes(e.From, b)
+		j.course(b.CN).onEstimate(e.From, b)
 	case fastct.Estimate:
 		if b.Round >= int64(j.n) {
 			j.course(b.CN).estimate(e.From, b)
 		}
 	case fastct.Ack:
-		j.course(b.CN).acknowledges(e.From, b)
+		j.course(b.CN).onAcknowledgment(e.From, b)
 	case fastct.Decide:
 		if !b.Whole {
-			j.course(b.CN).locks(b.Round)
+			j.course(b.CN).onLock(b.Round)
 		}
 	}
 }

@@ -73,7 +73,7 @@ func playWorld(w *sim.World) error {
 		k.host.Lane = fmt.Sprintf("member %d", id)
 		k.host.Outcome = k.outcome
 		p.members = append(p.members, k)
-		k.starts()
+		k.start()
 	}
 	for range 2 {
 		p.chaos(w.Between(3*time.Second, 8*time.Second))
@@ -82,8 +82,8 @@ func playWorld(w *sim.World) error {
 	return p.judge.Err()
 }
 
-// starts gives a member its next life.
-func (k *member) starts() {
+// start gives a member its next life.
+func (k *member) start() {
 	k.lives++
 	k.proposed = map[uint64]bool{}
 	cfg := k.p.cfg
@@ -101,11 +101,11 @@ func (k *member) starts() {
 	}
 	k.cons = c
 	k.host.Start(sim.Rewriting[fastct.Input, fastct.Outcome]{Receiver: c, Records: c.Records, When: k.p.rewrites})
-	k.goesOn()
+	k.proposeNext()
 }
 
-// goesOn proposes to the next instances in a while.
-func (k *member) goesOn() {
+// proposeNext proposes to the next instances in a while.
+func (k *member) proposeNext() {
 	think := 500 * time.Millisecond
 	if k.p.stopped {
 		think /= 50 // a member that is behind has little time left
@@ -128,7 +128,7 @@ func (k *member) propose(cn uint64) {
 	p := fastct.Propose{CN: cn, Value: fmt.Appendf(nil, "%d.%d.%d", k.host.ID, k.lives, cn)}
 	k.p.highest = max(k.p.highest, cn)
 	k.p.w.Note("member %d proposes %q to %d", k.host.ID, p.Value, cn)
-	k.p.judge.proposes(p)
+	k.p.judge.onProposal(p)
 	k.host.Step(p)
 }
 
@@ -142,12 +142,12 @@ func (k *member) outcome(out fastct.Outcome) {
 			w.Count("fast decisions", 1)
 		}
 		w.Mark(sim.Remark, k.host.Lane, "instance %d: %q", o.CN, o.Value)
-		k.p.judge.decides(k.host.ID, k.lives, o)
+		k.p.judge.onDecision(k.host.ID, k.lives, o)
 		k.decided[o.CN], k.proposed[o.CN] = true, true
 		for k.decided[k.next] {
 			k.next++
 		}
-		k.goesOn()
+		k.proposeNext()
 	case fastct.Wanted:
 		k.host.After(w.Between(0, 20*time.Millisecond), func() { k.propose(o.CN) })
 	case fastct.Leader:
@@ -158,8 +158,8 @@ func (k *member) outcome(out fastct.Outcome) {
 	}
 }
 
-// crashes ends a member's life. In crash-stop worlds it was the last one.
-func (k *member) crashes() {
+// crash ends a member's life. In crash-stop worlds it was the last one.
+func (k *member) crash() {
 	if n := len(k.p.ids); !k.host.Up() || k.p.cfg.Volatile && n-k.p.down-1 < n/2+1 {
 		return // a majority has to live
 	}
@@ -171,7 +171,7 @@ func (k *member) crashes() {
 	}
 	k.p.w.After(k.p.w.Between(0, 2*time.Second), func() {
 		if !k.host.Up() {
-			k.starts()
+			k.start()
 		}
 	})
 }
@@ -185,14 +185,14 @@ func (p *play) chaos(d time.Duration) {
 	p.limit = p.highest + 250
 	for _, k := range p.members {
 		if k.host.Up() {
-			k.goesOn()
+			k.proposeNext()
 		}
 	}
 	n.Loss, n.Duplicate, n.Slow = w.Swarm(0.3), w.Swarm(0.3), w.Swarm(0.1)
 	var kinds []func()
 	for _, kind := range []func(){
-		func() { p.some().crashes() },
-		func() { p.some().crashes() },
+		func() { p.some().crash() },
+		func() { p.some().crash() },
 		func() { n.Cut(p.some().host.ID, p.some().host.ID) },
 		func() { n.Mend() },
 		func() { p.some().host.Step(fastct.Suspect{Node: p.some().host.ID, Suspected: true}) },
@@ -228,7 +228,7 @@ func (p *play) settle() {
 	w.Run(3 * time.Second) // members that are down or paused come back
 	for _, k := range p.members {
 		if k.host.Up() {
-			k.goesOn()
+			k.proposeNext()
 		}
 	}
 	missing := func() error {

@@ -39,16 +39,16 @@ func about(round int64) Match {
 	}
 }
 
-// asksFor chooses LEASEs for so many instances.
-func asksFor(n uint64) Match {
+// askFor chooses LEASEs for so many instances.
+func askFor(n uint64) Match {
 	return func(e machine.Envelope) bool {
 		b, ok := e.Body.(asynclease.Lease)
 		return ok && b.Interval.Last-b.Interval.First+1 == n
 	}
 }
 
-// returnsFrom chooses what gives a lease back from an instance on.
-func returnsFrom(cn uint64) Match {
+// giveBackFrom chooses what gives a lease back from an instance on.
+func giveBackFrom(cn uint64) Match {
 	return func(e machine.Envelope) bool { b, ok := e.Body.(asynclease.Give); return ok && b.From == cn }
 }
 
@@ -64,84 +64,84 @@ var scripts = []struct {
 	play    func(th *theater)
 }{
 	{name: "stable", play: func(th *theater) {
-		th.proposes(1, "", 1, 2, 3)
+		th.propose(1, "", 1, 2, 3)
 		th.Settle()
-		th.decides(1, "a", 1, 2, 3)
+		th.wantDecided(1, "a", 1, 2, 3)
 		th.fast(1, 1)
-		th.proposes(2, "", 3, 2, 1)
+		th.propose(2, "", 3, 2, 1)
 		th.Settle()
-		th.decides(2, "a", 1, 2, 3)
+		th.wantDecided(2, "a", 1, 2, 3)
 		th.fast(2, 1) // rotate() begins anew
-		th.leases(1, 2)
-		th.leases(2, 0)
+		th.wantLeases(1, 2)
+		th.wantLeases(2, 0)
 	}},
 	{name: "ct96", cfg: fastct.Config{Plain: true}, play: func(th *theater) {
-		th.proposes(1, "", 2, 3)
-		th.proposes(1, "", 1)
+		th.propose(1, "", 2, 3)
+		th.propose(1, "", 1)
 		th.Settle()
-		th.decides(1, "", 1, 2, 3)
-		th.leases(1, 0)
+		th.wantDecided(1, "", 1, 2, 3)
+		th.wantLeases(1, 0)
 	}},
 	{name: "a-lease-covers-lambda", cfg: fastct.Config{Lambda: 10, Fixed: true}, play: func(th *theater) {
 		for cn := range uint64(10) {
-			th.proposes(cn+1, "", 1, 2, 3)
+			th.propose(cn+1, "", 1, 2, 3)
 			th.Settle()
 			th.fast(cn+1, 1)
 		}
-		th.leases(1, 1)
-		th.proposes(11, "", 1, 2, 3)
+		th.wantLeases(1, 1)
+		th.propose(11, "", 1, 2, 3)
 		th.Settle()
 		th.fast(11, 1)
-		th.leases(1, 2)
+		th.wantLeases(1, 2)
 	}},
 	{name: "impossible-rounds", play: func(th *theater) {
 		last := int64(math.MaxInt64) - 2 // coordinated by 3
-		th.proposes(1, "", 1)
+		th.propose(1, "", 1)
 		th.Lose(Kind[asynclease.Lease]())
 		for _, b := range []any{fastct.Call{CN: 1, Round: last}, fastct.Estimate{CN: 1, Round: last + 1}, fastct.Call{CN: 1, Round: -2}} {
 			th.Receive(machine.Envelope{From: 3, To: 1, Body: b})
 		}
 		th.Wait(2 * retry)
 		th.Settle()
-		th.proposes(1, "", 2, 3)
+		th.propose(1, "", 2, 3)
 		th.Settle()
-		th.decides(1, "a", 1, 2, 3)
+		th.wantDecided(1, "a", 1, 2, 3)
 		th.fast(1, 1)
 	}},
 	{name: "a-round-far-beyond", play: func(th *theater) {
-		th.proposes(1, "", 2, 3)
+		th.propose(1, "", 2, 3)
 		// It is as far as rounds go, and behind it there is none to go on in.
 		th.Receive(machine.Envelope{From: 1, To: 2, Body: fastct.Call{CN: 1, Round: math.MaxInt64 / 2}})
 		th.Crash(1)
-		th.suspects(2, 1)
-		th.suspects(3, 1)
+		th.suspect(2, 1)
+		th.suspect(3, 1)
 		for range 4 {
 			th.Settle()
 			th.Wait(2 * retry)
 		}
-		th.decides(1, "", 2, 3)
+		th.wantDecided(1, "", 2, 3)
 	}},
 	{name: "adopted-later-than-it-was-estimated", play: func(th *theater) {
-		th.proposes(1, "", 1, 2, 3)
+		th.propose(1, "", 1, 2, 3)
 		th.Settle(decisions, Kind[fastct.NewEstimate]())
 		th.Pass(Kind[fastct.NewEstimate](), To(2))
 		th.Lose(Kind[fastct.NewEstimate](), To(3))
 		th.Settle(decisions)
-		th.decides(1, "a", 1)
+		th.wantDecided(1, "a", 1)
 		th.Lose(decisions)
 		th.Crash(1)
-		th.suspects(2, 1) // in round 4, which it coordinates, and needs one estimate besides its own
+		th.suspect(2, 1) // in round 4, which it coordinates, and needs one estimate besides its own
 		th.Lose(Kind[fastct.Counts]())
 		for _, ts := range []int64{4, 1000, math.MinInt64} {
 			th.Receive(machine.Envelope{From: 3, To: 2, Body: fastct.Estimate{CN: 1, Round: 4, TS: ts, Value: []byte("x")}})
 		}
-		th.suspects(3, 1)
+		th.suspect(3, 1)
 		th.Settle()
-		th.decides(1, "a", 2, 3)
+		th.wantDecided(1, "a", 2, 3)
 	}},
 	{name: "a-late-acknowledgment-of-another-round", members: 5, play: func(th *theater) {
 		says := func(from machine.NodeID, body any) { th.Receive(machine.Envelope{From: from, To: 1, Body: body}) }
-		th.proposes(1, "", 1)
+		th.propose(1, "", 1)
 		th.Settle(Kind[fastct.NewEstimate]())
 		th.Lose(Kind[fastct.NewEstimate]()) // but 2 has got it, and its acknowledgment is late
 		says(4, fastct.Nack{CN: 1, Round: 0})
@@ -166,13 +166,13 @@ var scripts = []struct {
 		}
 	}},
 	{name: "rewritten-behind-an-estimate", play: func(th *theater) {
-		th.proposes(1, "", 1, 2, 3)
+		th.propose(1, "", 1, 2, 3)
 		th.Settle(Kind[fastct.NewEstimate]())
 		late := th.Lose(Kind[fastct.NewEstimate](), To(2)) // of member 1, in FAST mode
 		th.Lose(Kind[fastct.NewEstimate]())
 		th.Receive(machine.Envelope{From: 3, To: 2, Body: fastct.Call{CN: 1, Round: 8}}) // its ESTIMATE of round 8 leaves
 		th.rewritten(2)
-		th.proposes(1, "", 2)
+		th.propose(1, "", 2)
 		th.Late(late)
 		th.Receive(machine.Envelope{From: 1, To: 2, Body: fastct.NewEstimate{CN: 1, Round: 3, Value: []byte("late")}})
 		for _, e := range th.Wire {
@@ -183,99 +183,99 @@ var scripts = []struct {
 	}},
 	{name: "the-last-instances", cfg: fastct.Config{Lambda: 10, Fixed: true}, play: func(th *theater) {
 		last := uint64(math.MaxUint64)
-		th.proposes(last-2, "", 1, 2, 3)
+		th.propose(last-2, "", 1, 2, 3)
 		th.Settle()
 		th.fast(last-2, 1) // and it has a lease up to the last one
-		th.suspects(2, 1)
-		th.suspects(3, 1)
+		th.suspect(2, 1)
+		th.suspect(3, 1)
 		th.Lose(Kind[fastct.Counts]())
-		th.proposes(last-1, "", 2, 3, 1)
+		th.propose(last-1, "", 2, 3, 1)
 		for range 3 {
 			th.Settle()
 			th.Wait(2 * retry)
 		}
-		th.decides(last-1, "", 1, 2, 3)
-		th.trusts(2, 1)
-		th.trusts(3, 1)
-		th.proposes(last, "", 1, 2, 3)
+		th.wantDecided(last-1, "", 1, 2, 3)
+		th.trust(2, 1)
+		th.trust(3, 1)
+		th.propose(last, "", 1, 2, 3)
 		for range 3 {
 			th.Settle()
 			th.Wait(2 * retry)
 		}
-		th.decides(last, "", 1, 2, 3)
+		th.wantDecided(last, "", 1, 2, 3)
 	}},
 	{name: "lambda-begins-anew", cfg: fastct.Config{Lambda: 20}, play: func(th *theater) {
-		th.proposes(1, "", 1)
-		if !th.Has(asksFor(10)) {
+		th.propose(1, "", 1)
+		if !th.Has(askFor(10)) {
 			th.t.Errorf("a leader should begin with half of the greatest: %+v", th.Wire)
 		}
 		th.Settle()
-		th.proposes(11, "", 1)
-		if !th.Has(asksFor(12)) {
+		th.propose(11, "", 1)
+		if !th.Has(askFor(12)) {
 			th.t.Errorf("a lease that was granted should make the next one longer: %+v", th.Wire)
 		}
 		th.Settle()
-		th.suspects(2, 1)
-		th.Settle()          // 2 leads
-		th.suspects(1, 2, 3) // two suspicions each
-		th.suspects(1, 2, 3)
+		th.suspect(2, 1)
+		th.Settle()         // 2 leads
+		th.suspect(1, 2, 3) // two suspicions each
+		th.suspect(1, 2, 3)
 		th.Settle() // 1 leads again
-		th.proposes(40, "", 1)
-		if !th.Has(asksFor(10)) {
+		th.propose(40, "", 1)
+		if !th.Has(askFor(10)) {
 			th.t.Errorf("who begins to lead should ask for half of the greatest, as at first: %+v", th.Wire)
 		}
 	}},
 	{name: "known-leases-stay", cfg: fastct.Config{Lambda: 5, Fixed: true}, play: func(th *theater) {
-		th.proposes(7, "", 1)
+		th.propose(7, "", 1)
 		th.Settle() // 1 has [7,11]
-		th.suspects(2, 1)
+		th.suspect(2, 1)
 		th.Lose(Kind[fastct.Counts]())
-		th.proposes(2, "", 2)
+		th.propose(2, "", 2)
 		th.Settle() // 2 has [2,6]
-		th.proposes(3, "", 1)
+		th.propose(3, "", 1)
 		th.Settle() // refused, and so would be all up to 11
-		th.leases(1, 2)
-		th.proposes(8, "", 1, 3)
+		th.wantLeases(1, 2)
+		th.propose(8, "", 1, 3)
 		th.Settle()
-		th.leases(1, 2)
+		th.wantLeases(1, 2)
 		th.fast(8, 1)
 	}},
 	{name: "a-lease-is-known-from-the-floor-on", cfg: fastct.Config{Lambda: 10, Fixed: true}, play: func(th *theater) {
-		th.proposes(1, "", 1)
+		th.propose(1, "", 1)
 		for cn := range uint64(5) { // it hears the decisions of meanwhile, and forgets them
-			th.judge.proposes(fastct.Propose{CN: cn + 1})
+			th.judge.onProposal(fastct.Propose{CN: cn + 1})
 			th.Step(1, fastct.Learn{CN: cn + 1})
 		}
 		th.Step(1, fastct.Trim{Below: 6})
 		th.Settle() // now it has [1,10]
-		th.suspects(2, 1)
+		th.suspect(2, 1)
 		th.Settle(Kind[asynclease.Give]())
-		if !th.Has(returnsFrom(6)) || th.Has(returnsFrom(1)) {
+		if !th.Has(giveBackFrom(6)) || th.Has(giveBackFrom(1)) {
 			th.t.Errorf("it should give back what is not decided yet, and no more: %+v", th.Wire)
 		}
 	}},
 	{name: "a-lease-is-used-once", cfg: fastct.Config{Lambda: 10, Fixed: true}, play: func(th *theater) {
-		th.proposes(1, "", 1)
+		th.propose(1, "", 1)
 		th.Settle(Kind[fastct.NewEstimate]())
 		th.Pass(Kind[fastct.NewEstimate](), To(3)) // 3 will adopt it when it takes part
 		th.Lose(Kind[fastct.NewEstimate]())
-		th.suspects(2, 1)
+		th.suspect(2, 1)
 		th.Settle() // 1 hears that it is not trusted any more and gives back the unused rest
-		th.proposes(1, "", 2)
+		th.propose(1, "", 2)
 		th.Settle()
-		th.proposes(1, "", 3)
+		th.propose(1, "", 3)
 		th.Settle()
-		th.proposes(2, "", 2, 3, 1)
+		th.propose(2, "", 2, 3, 1)
 		th.Settle()
-		th.decides(1, "", 1, 2, 3)
+		th.wantDecided(1, "", 1, 2, 3)
 		th.fast(2, 2) // it got what 1 gave back
 	}},
 	// 4.2.2 (1): 1 trusts itself and has the lease, and only a minority trusts it.
 	{name: "deadlock-1-nobody-trusts-the-coordinator", play: func(th *theater) {
-		th.suspects(3, 1)
-		th.trusts(3, 1)
+		th.suspect(3, 1)
+		th.trust(3, 1)
 		th.Lose(Kind[fastct.Counts]())
-		th.proposes(1, "", 1, 3) // 3 waits for 2, which is slow
+		th.propose(1, "", 1, 3) // 3 waits for 2, which is slow
 		th.Settle(To(2))
 		th.Pass(Kind[asynclease.Lease](), To(2))
 		th.Settle(To(2))
@@ -287,72 +287,72 @@ var scripts = []struct {
 		if !th.Has(From(1), Kind[fastct.Abort]()) {
 			th.t.Error("1 still waits for acknowledgments, though 3 will not send one")
 		}
-		th.proposes(1, "", 2)
+		th.propose(1, "", 2)
 		th.Settle()
-		th.decides(1, "", 1, 2, 3)
+		th.wantDecided(1, "", 1, 2, 3)
 	}},
 	// 4.2.2 (2): 3 trusts 2, which is correct and does not trust itself.
 	{name: "deadlock-2-the-coordinator-does-not-trust-itself", play: func(th *theater) {
-		th.suspects(3, 1)
+		th.suspect(3, 1)
 		th.Lose(Kind[fastct.Counts]())
 		th.Crash(1)
-		th.proposes(1, "", 2) // trusts 1
-		th.suspects(2, 1)     // goes to NORMAL mode
+		th.propose(1, "", 2) // trusts 1
+		th.suspect(2, 1)     // goes to NORMAL mode
 		th.Lose(Kind[fastct.Counts]())
-		th.proposes(1, "", 3)          // trusts 2, and never suspects it
+		th.propose(1, "", 3)           // trusts 2, and never suspects it
 		th.Settle(Kind[fastct.Call]()) // which would do, too, and comes later
-		th.decides(1, "", 2, 3)
+		th.wantDecided(1, "", 2, 3)
 	}},
 	// The same, with a coordinator that trusts itself and is refused the lease.
 	{name: "deadlock-2-the-coordinator-has-no-lease", play: func(th *theater) {
-		th.suspects(2, 1)
-		th.suspects(3, 1)
+		th.suspect(2, 1)
+		th.suspect(3, 1)
 		th.Lose(Kind[fastct.Counts]())
-		th.proposes(1, "", 1)
+		th.propose(1, "", 1)
 		th.Settle(Kind[fastct.NewEstimate]())
 		th.Lose(Kind[fastct.NewEstimate]())
 		th.Crash(1)
-		th.proposes(1, "", 3, 2)
+		th.propose(1, "", 3, 2)
 		th.Settle(Kind[fastct.Call]()) // which would do, too, and comes later
-		th.decides(1, "", 2, 3)
+		th.wantDecided(1, "", 2, 3)
 	}},
 	{name: "locked-in-round-0", play: func(th *theater) {
-		th.proposes(1, "", 1, 2, 3)
+		th.propose(1, "", 1, 2, 3)
 		th.Settle(decisions, Kind[fastct.NewEstimate]())
 		th.Pass(Kind[fastct.NewEstimate](), To(3))
 		th.Lose(Kind[fastct.NewEstimate](), To(2))
 		th.Settle(decisions)
-		th.decides(1, "a", 1)
+		th.wantDecided(1, "a", 1)
 		th.Lose(decisions)
 		th.Crash(1)
-		th.suspects(3, 1)
-		th.suspects(2, 1)
+		th.suspect(3, 1)
+		th.suspect(2, 1)
 		th.Settle()
-		th.decides(1, "a", 2, 3)
+		th.wantDecided(1, "a", 2, 3)
 	}},
 	{name: "halves-of-four", members: 4, play: func(th *theater) {
-		th.proposes(1, "", 1, 2, 3, 4)
+		th.propose(1, "", 1, 2, 3, 4)
 		th.Settle(Kind[fastct.NewEstimate]())
 		th.Lose(Kind[fastct.NewEstimate](), To(3, 4))
 		th.Pass(To(2), Kind[fastct.NewEstimate]())
 		th.Pass(From(2), To(1), Kind[fastct.Ack]())
-		th.suspects(3, 1, 2)
-		th.suspects(4, 1, 2)
+		th.suspect(3, 1, 2)
+		th.suspect(4, 1, 2)
 		th.Settle(decisions, To(1, 2))
 	}},
 	{name: "an-estimate-counts-once", members: 5, play: func(th *theater) {
-		th.proposes(1, "", 1, 4, 5, 2)
+		th.propose(1, "", 1, 4, 5, 2)
 		th.Settle(Kind[fastct.NewEstimate]())
 		th.Lose(Kind[fastct.NewEstimate](), To(2, 3))
 		th.Settle(decisions)
-		th.decides(1, "a", 1)
+		th.wantDecided(1, "a", 1)
 		th.Lose(decisions)
-		th.proposes(1, "", 3)
+		th.propose(1, "", 3)
 		th.Lose(From(3))
-		th.suspects(2, 1)
-		th.suspects(3, 1, 2) // on to round 7, which it coordinates
-		th.suspects(2, 3)
-		th.trusts(2, 3)
+		th.suspect(2, 1)
+		th.suspect(3, 1, 2) // on to round 7, which it coordinates
+		th.suspect(2, 3)
+		th.trust(2, 3)
 		th.Lose(Kind[fastct.Counts]())
 		th.Wait(2 * retry)
 		th.Pass(Kind[fastct.Call](), To(2))
@@ -365,22 +365,22 @@ var scripts = []struct {
 		}
 	}},
 	{name: "the-round-is-durable-before-its-estimate", play: func(th *theater) { // B-1
-		th.proposes(1, "", 1, 2, 3)
+		th.propose(1, "", 1, 2, 3)
 		th.Lose(Kind[asynclease.Lease]()) // 1 waits for its lease
-		th.suspects(2, 1)
-		th.suspects(3, 1)
+		th.suspect(2, 1)
+		th.suspect(3, 1)
 		th.Lose(Kind[fastct.Counts]())
 		th.Settle(about(4), From(2), To(1))
 		th.Pass(Kind[fastct.Estimate](), about(4)) // 2 imposes b in round 4
 		slow := th.Lose(Kind[fastct.NewEstimate](), about(4))
-		th.suspects(3, 2)
+		th.suspect(3, 2)
 		th.Lose(Kind[fastct.Counts]())
 		th.Wait(2 * retry)
 		th.Pass(Kind[fastct.Call](), From(3), To(1))
 		third := th.Lose(Kind[fastct.Estimate](), From(1), about(5))
-		th.restarts(1)
+		th.restart(1)
 		th.Wire = nil
-		th.proposes(1, "d", 1)
+		th.propose(1, "d", 1)
 		th.Wire = nil
 		th.Late(slow[:1])
 		th.Settle(decisions)
@@ -388,11 +388,11 @@ var scripts = []struct {
 		th.Settle(decisions)
 	}},
 	{name: "a-round-has-one-estimate", play: func(th *theater) {
-		th.proposes(1, "", 1, 2, 3)
+		th.propose(1, "", 1, 2, 3)
 		th.Lose(Kind[asynclease.Lease]())
-		th.suspects(3, 1)
+		th.suspect(3, 1)
 		th.Hold(2)
-		th.suspects(2, 1)
+		th.suspect(2, 1)
 		th.Lose(Kind[fastct.Counts]())
 		th.Settle(To(1))
 		th.Lose(To(1))
@@ -403,17 +403,17 @@ var scripts = []struct {
 			th.t.Errorf("2 imposes an estimate in a round that is not durable: %+v", th.Wire)
 		}
 		th.Settle(Kind[fastct.NewEstimate]())
-		th.restarts(2)
-		th.proposes(1, "e", 2)
-		th.suspects(2, 1)
+		th.restart(2)
+		th.propose(1, "e", 2)
+		th.suspect(2, 1)
 		th.Settle()
 		th.Wait(2 * retry)
 		th.Settle()
 	}},
 	{name: "a-coordinator-goes-on-behind-its-round", play: func(th *theater) {
-		th.proposes(1, "", 2, 3)
-		th.suspects(3, 1)
-		th.suspects(2, 1)
+		th.propose(1, "", 2, 3)
+		th.suspect(3, 1)
+		th.suspect(2, 1)
 		th.Lose(Kind[fastct.Counts]())
 		th.Settle(about(4))
 		th.Hold(2)
@@ -423,91 +423,91 @@ var scripts = []struct {
 			th.t.Error("2 should have imposed an estimate")
 		}
 		th.Lose(Kind[fastct.NewEstimate]())
-		th.restarts(2)
-		th.proposes(1, "e", 2)
+		th.restart(2)
+		th.propose(1, "e", 2)
 		th.Wait(2 * retry)
 		th.Settle()
 	}},
 	{name: "durable-before-it-is-acknowledged", play: func(th *theater) {
-		th.proposes(1, "", 1, 2, 3)
+		th.propose(1, "", 1, 2, 3)
 		th.Settle(Kind[fastct.NewEstimate]())
 		th.Hold(2)
 		th.Lose(To(3), Kind[fastct.NewEstimate]())
 		th.Settle()
 		th.undecided(1, 1)
 		th.Crash(1)
-		th.restarts(2)
+		th.restart(2)
 		th.Wire = nil
-		th.proposes(1, "e", 2)
-		th.suspects(2, 1)
-		th.suspects(3, 1)
+		th.propose(1, "e", 2)
+		th.suspect(2, 1)
+		th.suspect(3, 1)
 		th.Settle()
 		th.Wait(2 * retry)
 		th.Settle()
-		th.decides(1, "", 2, 3)
+		th.wantDecided(1, "", 2, 3)
 	}},
 	{name: "durable-before-the-coordinator-counts-itself", play: func(th *theater) {
-		th.proposes(1, "", 1, 2)
+		th.propose(1, "", 1, 2)
 		th.Lose(To(3))
 		th.Settle(Kind[asynclease.Ack]())
 		th.Hold(1)
 		th.Settle()
 		th.undecided(1, 1)
 		th.Crash(2)
-		th.restarts(1)
+		th.restart(1)
 		th.Wire = nil
-		th.proposes(1, "", 3)
-		th.proposes(1, "e", 1)
-		th.suspects(1, 2)
-		th.suspects(3, 2)
+		th.propose(1, "", 3)
+		th.propose(1, "e", 1)
+		th.suspect(1, 2)
+		th.suspect(3, 2)
 		for range 4 {
 			th.Settle()
 			th.Wait(2 * retry)
 		}
-		th.decides(1, "", 1, 3)
+		th.wantDecided(1, "", 1, 3)
 	}},
 	{name: "the-decision-overtakes-the-estimate", play: func(th *theater) {
-		th.proposes(1, "", 1, 2, 3)
+		th.propose(1, "", 1, 2, 3)
 		th.Settle(To(3))
-		th.decides(1, "a", 1, 2)
+		th.wantDecided(1, "a", 1, 2)
 		th.Pass(To(3), decisions)
 		th.undecided(1, 3)
 		th.Pass(To(3), Kind[fastct.NewEstimate]())
-		th.decides(1, "a", 3)
+		th.wantDecided(1, "a", 3)
 	}},
 	{name: "the-decision-comes-first-of-all", play: func(th *theater) {
-		th.proposes(1, "", 1, 2)
+		th.propose(1, "", 1, 2)
 		th.Settle(To(3))
 		th.Lose(To(3), Kind[fastct.NewEstimate]())
 		th.Settle()
-		th.proposes(1, "", 3)
+		th.propose(1, "", 3)
 		th.Settle()
-		th.decides(1, "a", 3)
+		th.wantDecided(1, "a", 3)
 	}},
 	{name: "one-member-fills-no-other-s-buffer", play: func(th *theater) {
 		for round := range int64(100) {
 			th.Receive(machine.Envelope{From: 2, To: 3, Body: fastct.Call{CN: 1, Round: 4 + 3*round}})
 		}
-		th.proposes(1, "", 1, 2)
+		th.propose(1, "", 1, 2)
 		th.Settle()
-		th.decides(1, "a", 3) // it was told that round 0 decides, and had kept what 1 has imposed there
+		th.wantDecided(1, "a", 3) // it was told that round 0 decides, and had kept what 1 has imposed there
 	}},
 	{name: "who-missed-the-decision-hears-of-it", play: func(th *theater) {
-		th.proposes(1, "", 1, 2, 3)
+		th.propose(1, "", 1, 2, 3)
 		th.Settle(decisions)
 		th.Lose(decisions)
 		th.Wait(2 * retry)
 		th.Settle()
-		th.decides(1, "a", 1, 2, 3)
+		th.wantDecided(1, "a", 1, 2, 3)
 	}},
 	{name: "who-has-not-adopted-acknowledges-nothing", play: func(th *theater) {
-		th.proposes(1, "", 1, 2, 3)
+		th.propose(1, "", 1, 2, 3)
 		th.Lose(Kind[asynclease.Lease]())
-		th.suspects(3, 1)
-		th.suspects(2, 1)
+		th.suspect(3, 1)
+		th.suspect(2, 1)
 		th.Settle(about(4))
 		th.Lose(about(4), From(3))
-		th.restarts(3) // in round 4, for which it has given its estimate
+		th.restart(3) // in round 4, for which it has given its estimate
 		th.Wait(2 * retry)
 		th.Pass(Kind[fastct.Call](), To(1))
 		th.Pass(about(4), From(1))
@@ -515,24 +515,24 @@ var scripts = []struct {
 		th.Settle(decisions)
 		th.Pass(decisions, To(3)) // it is decided, and 3 does not know what
 		th.Crash(2)
-		th.proposes(1, "d", 3)
+		th.propose(1, "d", 3)
 		th.Wait(2 * retry)
 		if th.Has(From(3), Kind[fastct.Ack]()) {
 			th.t.Errorf("3 acknowledges an estimate that it has never seen: %+v", th.Wire)
 		}
 		th.Settle()
-		th.decides(1, "", 1, 3)
+		th.wantDecided(1, "", 1, 3)
 	}},
 	{name: "decisions-survive", play: func(th *theater) {
-		th.proposes(1, "", 1, 2)
+		th.propose(1, "", 1, 2)
 		th.Settle(To(3))
 		th.Lose(To(3))
-		th.proposes(1, "", 3)
+		th.propose(1, "", 3)
 		th.Wait(2 * retry)
 		th.Settle()
-		th.decides(1, "a", 3) // it was told, and has acknowledged nothing
+		th.wantDecided(1, "a", 3) // it was told, and has acknowledged nothing
 		for _, id := range th.ids {
-			th.restarts(id)
+			th.restart(id)
 			if v, ok := th.members[id].Decision(1); !ok || string(v) != "a" {
 				th.t.Errorf("member %d has decided a before its crash and %q (%v) after it", id, v, ok)
 			}

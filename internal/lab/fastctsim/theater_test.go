@@ -35,7 +35,7 @@ func newTheater(t *testing.T, n int, cfg fastct.Config) *theater {
 	th.Sent = th.judge.Sends
 	th.Outcome = func(id machine.NodeID, out fastct.Outcome) {
 		if d, ok := out.(fastct.Decided); ok {
-			th.judge.decides(id, th.lives[id], d)
+			th.judge.onDecision(id, th.lives[id], d)
 			th.decided[id][d.CN] = d
 		}
 	}
@@ -43,12 +43,12 @@ func newTheater(t *testing.T, n int, cfg fastct.Config) *theater {
 		th.ids = append(th.ids, machine.NodeID(i+1))
 	}
 	for _, id := range th.ids {
-		th.starts(id, nil)
+		th.start(id, nil)
 	}
 	return th
 }
 
-func (th *theater) starts(id machine.NodeID, records []any) {
+func (th *theater) start(id machine.NodeID, records []any) {
 	th.t.Helper()
 	th.lives[id]++
 	th.decided[id], th.proposed[id] = map[uint64]fastct.Decided{}, map[uint64]bool{}
@@ -69,42 +69,42 @@ func (th *theater) starts(id machine.NodeID, records []any) {
 func (th *theater) rewritten(id machine.NodeID) {
 	th.t.Helper()
 	th.Rewrite(id, th.members[id].Records())
-	th.restarts(id)
+	th.restart(id)
 }
 
-func (th *theater) restarts(id machine.NodeID) {
+func (th *theater) restart(id machine.NodeID) {
 	th.t.Helper()
 	th.Crash(id)
-	th.starts(id, th.Durable(id))
+	th.start(id, th.Durable(id))
 }
 
-// proposes lets a member propose a value that is named after it.
-func (th *theater) proposes(cn uint64, value string, ids ...machine.NodeID) {
+// propose lets a member propose a value that is named after it.
+func (th *theater) propose(cn uint64, value string, ids ...machine.NodeID) {
 	for _, id := range ids {
 		v := value
 		if v == "" {
 			v = string(rune('a' + id - 1))
 		}
 		p := fastct.Propose{CN: cn, Value: []byte(v)}
-		th.judge.proposes(p)
+		th.judge.onProposal(p)
 		th.Step(id, p)
 	}
 }
 
-func (th *theater) suspects(id machine.NodeID, of ...machine.NodeID) {
+func (th *theater) suspect(id machine.NodeID, of ...machine.NodeID) {
 	for _, o := range of {
 		th.Step(id, fastct.Suspect{Node: o, Suspected: true})
 	}
 }
 
-func (th *theater) trusts(id machine.NodeID, of ...machine.NodeID) {
+func (th *theater) trust(id machine.NodeID, of ...machine.NodeID) {
 	for _, o := range of {
 		th.Step(id, fastct.Suspect{Node: o})
 	}
 }
 
-// decides wants members to have decided something, the same.
-func (th *theater) decides(cn uint64, value string, ids ...machine.NodeID) {
+// wantDecided wants members to have decided something, the same.
+func (th *theater) wantDecided(cn uint64, value string, ids ...machine.NodeID) {
 	th.t.Helper()
 	for _, id := range ids {
 		if d, ok := th.decided[id][cn]; !ok || value != "" && string(d.Value) != value {
@@ -130,8 +130,8 @@ func (th *theater) fast(cn uint64, id machine.NodeID) {
 	}
 }
 
-// leases wants a member to have invoked lease() so many times.
-func (th *theater) leases(id machine.NodeID, want uint64) {
+// wantLeases wants a member to have invoked lease() so many times.
+func (th *theater) wantLeases(id machine.NodeID, want uint64) {
 	th.t.Helper()
 	if got := th.members[id].Leases; got != want {
 		th.t.Errorf("member %d has invoked lease() %d times, want %d", id, got, want)

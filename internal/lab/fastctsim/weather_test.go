@@ -29,7 +29,7 @@ func weather(t *testing.T, r *rand.Rand) {
 	proposes := func(id machine.NodeID, cn uint64) {
 		if _, ok := th.members[id].Decision(cn); !ok && !th.proposed[id][cn] {
 			th.proposed[id][cn] = true
-			th.proposes(cn, fmt.Sprintf("%d.%d.%d", id, th.lives[id], cn), id)
+			th.propose(cn, fmt.Sprintf("%d.%d.%d", id, th.lives[id], cn), id)
 		}
 	}
 	crash, suspect := 0.02*r.Float64(), 0.04*r.Float64()
@@ -37,12 +37,12 @@ func weather(t *testing.T, r *rand.Rand) {
 		switch x := r.Float64(); {
 		case x < crash:
 			id := some()
-			th.starts(id, w.Crashes(id))
+			th.start(id, w.Crashes(id))
 		case x < crash+suspect:
 			if id, of := some(), some(); chance(0.6) {
-				th.suspects(id, of)
+				th.suspect(id, of)
 			} else {
-				th.trusts(id, of)
+				th.trust(id, of)
 			}
 		case x < crash+suspect+0.05:
 			proposes(some(), 1+r.Uint64N(instances))
@@ -51,7 +51,7 @@ func weather(t *testing.T, r *rand.Rand) {
 		}
 	}
 	for _, id := range th.ids {
-		th.trusts(id, th.ids...)
+		th.trust(id, th.ids...)
 		for cn := range instances {
 			proposes(id, cn+1)
 		}

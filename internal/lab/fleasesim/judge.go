@@ -76,8 +76,8 @@ func (j *judge) fail(format string, args ...any) {
 	}
 }
 
-// starts is the beginning of a tenure.
-func (j *judge) starts(h *hold) {
+// onStart is called at the beginning of a tenure.
+func (j *judge) onStart(h *hold) {
 	r := j.of(h.name)
 	j.w.Note("%v acquires %s: token %d", h.p, h.name, h.token)
 	j.w.Count("tenures", 1)
@@ -103,8 +103,8 @@ func (j *judge) starts(h *hold) {
 	}
 }
 
-// renews moves the end of a tenure.
-func (j *judge) renews(h *hold) {
+// onRenewal moves the end of a tenure.
+func (j *judge) onRenewal(h *hold) {
 	j.w.Count("renewals", 1)
 	h.mark.Until(j.w.Now() + time.Duration(h.deadline.Deadline-h.p.host.Mono()))
 	j.exclusive(j.of(h.name), h)
@@ -150,20 +150,20 @@ func (j *judge) delayed(r *resource, h *hold) {
 	}
 }
 
-// ends is the end of a tenure by its holder, which stops believing, and says so.
-func (j *judge) ends(h *hold) {
+// onEnd is called at the end of a tenure by its holder, which stops believing, and says so.
+func (j *judge) onEnd(h *hold) {
 	r := j.of(h.name)
 	h.mark.End()
 	r.holds = slices.DeleteFunc(r.holds, func(o *hold) bool { return o == h })
 }
 
-// loses is the end of a tenure that is not released. A holder in another process may not hear
+// onLoss is called at the end of a tenure that is not released. A holder in another process may not hear
 // of it, and believes as long as its clocks let it.
-func (j *judge) loses(h *hold, heard bool) {
+func (j *judge) onLoss(h *hold, heard bool) {
 	if h.remote && !heard {
 		j.w.Count("outlived", 1)
 		return
 	}
-	j.ends(h)
+	j.onEnd(h)
 	j.of(h.name).delays = append(j.of(h.name).delays, h)
 }

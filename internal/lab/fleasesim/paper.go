@@ -61,7 +61,7 @@ func playPaper(w *sim.World) *paperPlay {
 			q.offset = flease.Time(w.Rand.IntN(int(p.eps) + 1))
 		}
 		p.processes = append(p.processes, q)
-		w.After(w.Between(0, p.tmaxOf()), q.calls)
+		w.After(w.Between(0, p.tmaxOf()), q.call)
 	}
 	for i := range (n - 1) / 2 {
 		if q := p.processes[i]; w.Chance(0.3) {
@@ -87,20 +87,20 @@ func (q *paperProcess) clock() flease.Time {
 	return flease.Time(q.play.w.Now()/time.Millisecond) + q.offset
 }
 
-// calls calls GetLease, and does so again after a while.
-func (q *paperProcess) calls() {
+// call calls GetLease, and does so again after a while.
+func (q *paperProcess) call() {
 	p := q.play
 	if q.stops {
 		return
 	}
 	g := flease.NewGetLease(p.form, q.number, len(p.processes), flease.Rank{Time: q.clock(), Proc: q.number}, p.tmax, p.eps)
 	for _, to := range p.processes {
-		p.travels(func() {
+		p.transmit(func() {
 			if to.stops {
 				return
 			}
 			ack, at, v := to.reg.Read(g.K)
-			p.travels(func() {
+			p.transmit(func() {
 				if q.stops {
 					return
 				}
@@ -111,23 +111,23 @@ func (q *paperProcess) calls() {
 					g.NackRead()
 				}
 				if v, ok := g.Writes(); ok && !before {
-					q.writes(g, v)
+					q.write(g, v)
 				}
 			})
 		})
 	}
-	p.w.After(time.Millisecond+p.w.Between(0, p.tmaxOf()), q.calls)
+	p.w.After(time.Millisecond+p.w.Between(0, p.tmaxOf()), q.call)
 }
 
-func (q *paperProcess) writes(g *flease.GetLease, v *flease.Lambda) {
+func (q *paperProcess) write(g *flease.GetLease, v *flease.Lambda) {
 	p := q.play
 	for _, to := range p.processes {
-		p.travels(func() {
+		p.transmit(func() {
 			if to.stops {
 				return
 			}
 			ack := to.reg.Write(g.K, v)
-			p.travels(func() {
+			p.transmit(func() {
 				before, _ := g.Result()
 				if q.stops || before != flease.Pending {
 					return
@@ -138,22 +138,22 @@ func (q *paperProcess) writes(g *flease.GetLease, v *flease.Lambda) {
 					g.NackWrite()
 				}
 				if out, l := g.Result(); out == flease.Committed {
-					q.decides(decision{g.K, l})
+					q.onDecision(decision{g.K, l})
 				}
 			})
 		})
 	}
 }
 
-// travels carries a message, or loses it.
-func (p *paperPlay) travels(arrive func()) {
+// transmit carries a message, or loses it.
+func (p *paperPlay) transmit(arrive func()) {
 	if !p.w.Chance(p.loss) {
 		p.w.After(p.w.Between(0, p.slowest), arrive)
 	}
 }
 
-// decides is L1 and L2, and that one owner at a time believes.
-func (q *paperProcess) decides(d decision) {
+// onDecision checks L1 and L2, and that one owner at a time believes.
+func (q *paperProcess) onDecision(d decision) {
 	p := q.play
 	p.w.Count(fmt.Sprintf("decided by %v", p.form), 1)
 	p.w.Note("%d decides %+v under %+v", q.number, d.v, d.k)

@@ -58,7 +58,7 @@ func (p *peer) start() {
 			cfg.Restore = append(cfg.Restore, r.(*flease.Record))
 		}
 	}
-	cfg.Trace = func(e flease.Event) { p.s.j.of(e.Name).takes(p, e) }
+	cfg.Trace = func(e flease.Event) { p.s.j.of(e.Name).onTake(p, e) }
 	flea, err := flease.New(cfg)
 	if err != nil {
 		panic(err)
@@ -88,12 +88,12 @@ func (p *peer) outcome(out flease.Report) {
 			return
 		}
 		c.hold = &hold{p: p, life: p.host.Life(), id: out.ID, name: c.name, slots: c.slots, delay: c.delay, remote: c.remote, token: out.Token, deadline: out}
-		p.s.j.starts(c.hold)
-		p.host.After(p.s.stay(), func() { c.leaves() })
+		p.s.j.onStart(c.hold)
+		p.host.After(p.s.stay(), func() { c.leave() })
 	case flease.Renewed:
 		if c := p.claims[out.ID]; c != nil && c.hold != nil && !c.left {
 			c.hold.deadline.Deadline, c.hold.deadline.Until = out.Deadline, out.Until
-			p.s.j.renews(c.hold)
+			p.s.j.onRenewal(c.hold)
 		}
 	case flease.Lost:
 		c := p.claims[out.ID]
@@ -103,7 +103,7 @@ func (p *peer) outcome(out flease.Report) {
 			p.s.j.fail("%v loses %s though nothing fails: %s", p, c.name, out.Why)
 		}
 		if c.hold != nil && !c.left {
-			p.s.j.loses(c.hold, w.Chance(0.5))
+			p.s.j.onLoss(c.hold, w.Chance(0.5))
 			c.hold = nil
 		}
 		c.over()
@@ -122,7 +122,7 @@ func (p *peer) outcome(out flease.Report) {
 	case flease.Quarantined:
 		p.serving = false
 	case flease.Snapshot:
-		p.leaves(out, w.Between(0, p.s.tmax))
+		p.leave(out, w.Between(0, p.s.tmax))
 	case flease.Alarm:
 		w.Note("%v: alarm: %v of %d, %s", p, out.Kind, out.Peer, out.Why)
 		w.Count("alarm: "+out.Kind.String(), 1)
@@ -135,8 +135,8 @@ func (p *peer) outcome(out flease.Report) {
 	}
 }
 
-// leaves ends a life that was shut down, with its state for the next, in a while.
-func (p *peer) leaves(out flease.Snapshot, down time.Duration) {
+// leave ends a life that was shut down, with its state for the next, in a while.
+func (p *peer) leave(out flease.Snapshot, down time.Duration) {
 	p.restore = nil
 	if out.Record != nil {
 		data, err := out.Record.MarshalBinary()
@@ -157,7 +157,7 @@ func (p *peer) leaves(out flease.Snapshot, down time.Duration) {
 // over is the end of the client's request.
 func (c *client) over() {
 	if c.hold != nil {
-		c.p.s.j.ends(c.hold)
+		c.p.s.j.onEnd(c.hold)
 	}
 	delete(c.p.claims, c.id)
 	c.id, c.hold, c.left = 0, nil, false
@@ -166,17 +166,17 @@ func (c *client) over() {
 
 func (c *client) later() {
 	if !c.quiet {
-		c.p.host.After(c.p.s.away(), c.acts)
+		c.p.host.After(c.p.s.away(), c.act)
 	}
 }
 
-// acts asks for something.
-func (c *client) acts() {
+// act asks for something.
+func (c *client) act() {
 	s, w := c.p.s, c.p.s.w
 	if c.id != 0 || c.quiet || c.p.stopping {
 		return
 	}
-	c.asks(s.resources[w.Rand.IntN(len(s.resources))])
+	c.ask(s.resources[w.Rand.IntN(len(s.resources))])
 	in := flease.Acquire{ID: c.id, Name: c.name, Holder: c.p.host.Lane, Slots: s.slots[w.Rand.IntN(len(s.slots))]}
 	c.slots, c.delay, c.remote = in.Slots, 0, w.Chance(0.5)
 	switch x := w.Rand.Float64(); {
@@ -196,26 +196,26 @@ func (c *client) acts() {
 	}
 	c.p.host.Step(in)
 	if w.Chance(0.1) {
-		c.p.host.After(w.Between(0, s.tmax), c.leaves)
+		c.p.host.After(w.Between(0, s.tmax), c.leave)
 	}
 }
 
-func (c *client) asks(name string) {
+func (c *client) ask(name string) {
 	c.id, c.name, c.since, c.looks = c.p.ask(), name, c.p.s.w.Now(), false
 	c.p.claims[c.id] = c
 }
 
-// leaves stops believing and says so.
-func (c *client) leaves() {
+// leave stops believing and says so.
+func (c *client) leave() {
 	if c.id == 0 || c.left || c.looks {
 		return
 	}
 	if c.p.host.Paused() {
-		c.p.host.After(10*time.Millisecond, c.leaves)
+		c.p.host.After(10*time.Millisecond, c.leave)
 		return
 	}
 	if c.hold != nil {
-		c.p.s.j.ends(c.hold)
+		c.p.s.j.onEnd(c.hold)
 	}
 	c.left = true
 	if s := c.p.s; s.w.Chance(0.2) {
@@ -230,14 +230,14 @@ func (c *client) leaves() {
 func (p *peer) endAll() {
 	for _, c := range p.clients {
 		if c.hold != nil && !c.left {
-			p.s.j.loses(c.hold, false)
+			p.s.j.onLoss(c.hold, false)
 		}
 		c.id, c.hold = 0, nil
 	}
 }
 
-// crashes loses all that the peer knew.
-func (p *peer) crashes(down time.Duration) {
+// crash loses all that the peer knew.
+func (p *peer) crash(down time.Duration) {
 	if !p.host.Up() || p.s.j.broken && !p.config.Durable {
 		return
 	}
@@ -251,8 +251,8 @@ func (p *peer) crashes(down time.Duration) {
 	})
 }
 
-// restarts is a planned one.
-func (p *peer) restarts() {
+// restart is a planned one.
+func (p *peer) restart() {
 	if !p.host.Up() || p.stopping || p.config.Durable {
 		return
 	}
@@ -260,8 +260,8 @@ func (p *peer) restarts() {
 	p.host.Step(flease.Shutdown{})
 }
 
-// stops pauses or suspends it for a while. It goes on believing as its clocks allow.
-func (p *peer) stops(d time.Duration, suspend bool) {
+// stop pauses or suspends it for a while. It goes on believing as its clocks allow.
+func (p *peer) stop(d time.Duration, suspend bool) {
 	if !p.host.Up() || p.host.Paused() {
 		return
 	}
@@ -278,9 +278,9 @@ func (p *peer) stops(d time.Duration, suspend bool) {
 	})
 }
 
-// wanders lets the synchronized clock go to another place inside ±ε/2 of true time, slowly
+// wander lets the synchronized clock go to another place inside ±ε/2 of true time, slowly
 // enough to be no step, and then to the next.
-func (p *peer) wanders() {
+func (p *peer) wander() {
 	s := p.s
 	off := p.offset()
 	target := s.w.Between(-s.eps/2+time.Millisecond, s.eps/2-time.Millisecond)
@@ -294,7 +294,7 @@ func (p *peer) wanders() {
 	turn := p.wandering
 	s.w.After(d, func() {
 		if p.wandering == turn {
-			p.wanders()
+			p.wander()
 		}
 	})
 }

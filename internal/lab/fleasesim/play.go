@@ -114,7 +114,7 @@ func (s *stage) add(id machine.NodeID, edit func(*flease.Config), clients int) *
 		p.host.StepWall(s.w.Between(-time.Minute, time.Minute))
 	} else {
 		p.host.StepWall(s.w.Between(-s.eps/2, s.eps/2))
-		p.wanders()
+		p.wander()
 	}
 	return p
 }
@@ -161,11 +161,11 @@ func (s *stage) chaos(d time.Duration, views bool) {
 	long := func() time.Duration { return w.Between(0, 5*s.tmax/2) }
 	var kinds []func()
 	for _, kind := range []func(){
-		func() { s.some().crashes(long()) },
-		func() { s.holder().crashes(w.Between(0, s.tmax/4)) },
-		func() { s.some().restarts() },
-		func() { s.some().stops(long(), w.Chance(0.3)) },
-		func() { s.holder().stops(long(), w.Chance(0.3)) },
+		func() { s.some().crash(long()) },
+		func() { s.holder().crash(w.Between(0, s.tmax/4)) },
+		func() { s.some().restart() },
+		func() { s.some().stop(long(), w.Chance(0.3)) },
+		func() { s.holder().stop(long(), w.Chance(0.3)) },
 		s.cut,
 		s.net.Mend,
 		func() {

@@ -33,7 +33,7 @@ type operation struct {
 // lease.
 const kept = 400
 
-func (r *registers) takes(p *peer, e flease.Event) {
+func (r *registers) onTake(p *peer, e flease.Event) {
 	o := operation{k: e.Ballot, value: e.Value, at: r.j.w.Now(), c: flease.TimeOf(p.host.Now().Wall), by: p.host.ID, inc: p.incarnation, from: e.From}
 	o.write = e.Kind >= flease.WriteInvoke
 	switch e.Kind {
@@ -41,12 +41,12 @@ func (r *registers) takes(p *peer, e flease.Event) {
 		r.r3(o)
 		r.invoked = add(r.invoked, o)
 	case flease.ReadAbort, flease.WriteAbort:
-		r.aborts(o)
+		r.onAbort(o)
 	case flease.ReadCommit:
-		r.reads(o)
+		r.onRead(o)
 		r.committed = add(r.committed, o)
 	case flease.WriteCommit:
-		r.decides(o)
+		r.onDecision(o)
 		r.committed = add(r.committed, o)
 	}
 }
@@ -58,8 +58,8 @@ func add(list []operation, o operation) []operation {
 	return append(list, o)
 }
 
-// aborts is R1 and R2: another was there with a greater ballot.
-func (r *registers) aborts(o operation) {
+// onAbort checks R1 and R2: another was there with a greater ballot.
+func (r *registers) onAbort(o operation) {
 	for _, i := range r.invoked {
 		if i.k > o.k {
 			return
@@ -90,8 +90,8 @@ func (r *registers) since(o operation) time.Duration {
 	return 0
 }
 
-// reads is R3 for a read that commits, R4 and R5.
-func (r *registers) reads(o operation) {
+// onRead checks R3 for a read that commits, R4 and R5.
+func (r *registers) onRead(o operation) {
 	began := r.since(o)
 	for _, c := range r.committed {
 		if c.at < began && c.k >= o.k && !r.j.broken {
@@ -122,8 +122,8 @@ func (r *registers) reads(o operation) {
 	}
 }
 
-// decides is R3 for writes, and L1 and L2 for every lease in the value.
-func (r *registers) decides(o operation) {
+// onDecision checks R3 for writes, and L1 and L2 for every lease in the value.
+func (r *registers) onDecision(o operation) {
 	began := r.since(o)
 	for _, c := range r.committed {
 		if c.at < began && c.k > o.k && !r.j.broken {

@@ -10,7 +10,7 @@ import (
 // The holder rule, the other clock: the synchronized one is slewed forward while it
 // holds. It ends the tenure before the monotonic one does, and nothing renews it any more.
 func wallEndsTenures(th *theater) {
-	a := th.wins(1, 4, 5)
+	a := th.win(1, 4, 5)
 	p := a.p
 	p.host.SlewWall(4e-3)
 	th.pass(time.Duration(a.hold.deadline.Until-p.host.Now().Wall) - 50*time.Millisecond)
@@ -25,8 +25,8 @@ func wallEndsTenures(th *theater) {
 	if left := a.hold.deadline.Deadline - p.host.Mono(); left < machine.Mono(10*time.Millisecond) {
 		th.t.Fatalf("by the monotonic clock there are only %v left", time.Duration(left))
 	}
-	th.asks(1, 4, flease.Read) // of a renewal that is under way
-	th.asks(1, 5, flease.Read)
+	th.ask(1, 4, flease.Read) // of a renewal that is under way
+	th.ask(1, 5, flease.Read)
 	if a.id != 0 || len(th.letters(1, 4, flease.Write)) > 0 {
 		th.t.Error("the tenure lasts beyond the synchronized clock's end")
 	}
@@ -34,44 +34,44 @@ func wallEndsTenures(th *theater) {
 
 // The lock delay of a holder that dies is waited for, after a renewal, too.
 func lockDelay(th *theater) {
-	a := th.acquires(1, flease.Acquire{TTL: 4 * round, LockDelay: tmax - 4*round})
-	th.settles()
+	a := th.acquire(1, flease.Acquire{TTL: 4 * round, LockDelay: tmax - 4*round})
+	th.settle()
 	first := a.hold.deadline.Until
-	th.flows(4*round, func() bool { return a.hold.deadline.Until > first })
-	th.p(1).crashes(time.Hour)
-	b := th.acquires(2, flease.Acquire{})
-	th.flows(2*tmax, func() bool { return b.hold != nil })
-	th.holds("the lock delay is over", b, true)
+	th.letFlow(4*round, func() bool { return a.hold.deadline.Until > first })
+	th.p(1).crash(time.Hour)
+	b := th.acquire(2, flease.Acquire{})
+	th.letFlow(2*tmax, func() bool { return b.hold != nil })
+	th.wantHeld("the lock delay is over", b, true)
 }
 
 // A holder in another process goes on when its peer is started again, with the state of the
 // life before, and does not hear of it. The peer itself, too, has to wait for it.
 func holderOutlivesItsPeer(th *theater) {
-	a := th.acquires(4, flease.Acquire{})
+	a := th.acquire(4, flease.Acquire{})
 	a.remote = true
-	th.settles()
+	th.settle()
 	held, calm := a.hold, th.p(4).host.Outcome
 	th.p(4).host.Outcome = func(out flease.Report) {
 		if s, ok := out.(flease.Snapshot); ok {
-			th.p(4).leaves(s, time.Millisecond)
+			th.p(4).leave(s, time.Millisecond)
 			return
 		}
 		calm(out)
 	}
-	th.p(4).restarts()
-	th.flows(tmax/2, func() bool { return th.p(4).incarnation == 2 && th.p(4).serving })
+	th.p(4).restart()
+	th.letFlow(tmax/2, func() bool { return th.p(4).incarnation == 2 && th.p(4).serving })
 	if !held.believes() {
 		th.t.Fatal("the restart took too long")
 	}
-	b := th.acquires(4, flease.Acquire{})
-	th.flows(2*tmax, func() bool { return b.hold != nil })
-	th.holds("the holder of before has stopped", b, true)
+	b := th.acquire(4, flease.Acquire{})
+	th.letFlow(2*tmax, func() bool { return b.hold != nil })
+	th.wantHeld("the holder of before has stopped", b, true)
 }
 
-// flows lets time pass and everything arrive, until done.
-func (th *theater) flows(most time.Duration, done func() bool) {
+// letFlow lets time pass and everything arrive, until done.
+func (th *theater) letFlow(most time.Duration, done func() bool) {
 	th.t.Helper()
-	for end := th.w.Now() + most; !done(); th.settles() {
+	for end := th.w.Now() + most; !done(); th.settle() {
 		if th.w.Now() >= end {
 			th.t.Fatalf("nothing comes of it within %v", most)
 		}
@@ -81,30 +81,30 @@ func (th *theater) flows(most time.Duration, done func() bool) {
 
 // E12: a refusal does not abort an operation to which a majority agrees.
 func oneRefusal(th *theater) {
-	a := th.acquires(1, flease.Acquire{})
+	a := th.acquire(1, flease.Acquire{})
 	th.pass(time.Millisecond)
-	th.acquires(2, flease.Acquire{})
-	th.asks(2, 6, flease.Read)
+	th.acquire(2, flease.Acquire{})
+	th.ask(2, 6, flease.Read)
 	for _, kind := range acquisition {
-		th.asks(1, 6, kind) // refuses
-		th.asks(1, 4, kind)
-		th.asks(1, 5, kind)
+		th.ask(1, 6, kind) // refuses
+		th.ask(1, 4, kind)
+		th.ask(1, 5, kind)
 	}
-	th.holds("4 and 5 agree", a, true)
+	th.wantHeld("4 and 5 agree", a, true)
 }
 
 // E10: a request that comes twice is answered twice, the same: the first answer may be lost.
 func copiesDoNoHarm(th *theater) {
-	a := th.acquires(1, flease.Acquire{})
+	a := th.acquire(1, flease.Acquire{})
 	for _, kind := range []flease.Kind{flease.Read, flease.Write} {
 		for _, l := range append(th.letters(1, 4, kind), th.letters(1, 5, kind)...) {
-			th.brings(l)
+			th.bring(l)
 		}
 		th.wire = dropFrom(th.wire, 4, 5)
-		th.asks(1, 4, kind)
-		th.asks(1, 5, kind)
+		th.ask(1, 4, kind)
+		th.ask(1, 5, kind)
 	}
-	th.holds("it was answered the second time", a, true)
+	th.wantHeld("it was answered the second time", a, true)
 }
 
 func dropFrom(wire []letter, ids ...machine.NodeID) (kept []letter) {
@@ -120,7 +120,7 @@ func dropFrom(wire []letter, ids ...machine.NodeID) (kept []letter) {
 func ballotsOfOthers(th *theater) {
 	now := flease.TimeOf(th.p(4).host.Now().Wall)
 	for _, member := range []machine.NodeID{3, 2} {
-		th.brings(letter{2, 4, th.head(2), flease.Op{Kind: flease.Read, Ref: 7, Ballot: flease.BallotOf(now, 5, member), Name: "r"}})
+		th.bring(letter{2, 4, th.head(2), flease.Op{Kind: flease.Read, Ref: 7, Ballot: flease.BallotOf(now, 5, member), Name: "r"}})
 		if n := th.pick(4, 2, 0, false); (n == 1) != (member == 2) {
 			th.t.Errorf("peer 2 reads under a ballot of %d and gets %d answers", member, n)
 		}
@@ -129,10 +129,10 @@ func ballotsOfOthers(th *theater) {
 
 // A silent peer proposes nothing either: its ballots might be those of its life before.
 func silentProposesNothing(th *theater) {
-	th.p(1).crashes(0)
+	th.p(1).crash(0)
 	th.pass(0)
 	th.wire = nil
-	th.acquires(1, flease.Acquire{})
+	th.acquire(1, flease.Acquire{})
 	for end := th.w.Now() + wait - time.Second; th.w.Now() < end; th.pass(100 * time.Millisecond) {
 		if len(th.wire) > 0 {
 			th.t.Fatalf("it sends %+v in its quarantine", th.wire[0])
@@ -149,13 +149,13 @@ func silentProposesNothing(th *theater) {
 // The paper's GetLease writes back the lease that it finds, so that it is decided; a caller
 // that only tries does not.
 func decidesWhatItFinds(th *theater) {
-	a := th.wins(1, 4, 5)
+	a := th.win(1, 4, 5)
 	th.wire = nil
 	for _, decide := range []bool{false, true} {
 		th.pass(time.Millisecond)
-		th.acquires(2, flease.Acquire{Try: true, Decide: decide})
-		th.asks(2, 5, flease.Read)
-		th.asks(2, 6, flease.Read)
+		th.acquire(2, flease.Acquire{Try: true, Decide: decide})
+		th.ask(2, 5, flease.Read)
+		th.ask(2, 6, flease.Read)
 		w := th.letters(2, 6, flease.Write)
 		if decide != (len(w) == 1) {
 			th.t.Fatalf("decide: %v, and it writes %+v", decide, w)
@@ -164,17 +164,17 @@ func decidesWhatItFinds(th *theater) {
 			th.t.Errorf("it writes another's lease as %+v", w[0].op.Value)
 		}
 	}
-	th.asks(2, 5, flease.Write)
-	th.asks(2, 6, flease.Write)
+	th.ask(2, 5, flease.Write)
+	th.ask(2, 6, flease.Write)
 	if len(th.p(2).claims) > 0 {
 		th.t.Error("its caller hears nothing")
 	}
-	th.holds("somebody has written its lease back", a, true)
+	th.wantHeld("somebody has written its lease back", a, true)
 }
 
 // The token is the ballot of a tenure's first WRITE, and stays that over renewals.
 func tokenStays(th *theater) {
-	a := th.wins(1, 4, 5)
+	a := th.win(1, 4, 5)
 	before := a.hold.deadline.Deadline
 	for end := th.w.Now() + tmax; th.w.Now() < end && a.hold != nil && a.hold.deadline.Deadline == before; th.pass(100 * time.Millisecond) {
 		for _, kind := range []flease.Kind{flease.Read, flease.Write} {
@@ -183,11 +183,11 @@ func tokenStays(th *theater) {
 					th.t.Fatalf("a renewal of token %d writes %+v", a.hold.token, l.op)
 				}
 			}
-			th.asks(1, 4, kind)
-			th.asks(1, 5, kind)
+			th.ask(1, 4, kind)
+			th.ask(1, 5, kind)
 		}
 	}
-	th.holds("it has renewed", a, true)
+	th.wantHeld("it has renewed", a, true)
 	if a.hold.deadline.Deadline == before {
 		th.t.Error("it has not renewed")
 	}
@@ -198,7 +198,7 @@ func unknownEpoch(th *theater) {
 	head := th.head(2)
 	now := flease.TimeOf(th.p(4).host.Now().Wall)
 	for range 2 {
-		th.brings(letter{2, 4, head, flease.Op{Kind: flease.Read, Ref: 7, Ballot: flease.BallotOf(now, 5, 2), Name: "r"}})
+		th.bring(letter{2, 4, head, flease.Op{Kind: flease.Read, Ref: 7, Ballot: flease.BallotOf(now, 5, 2), Name: "r"}})
 		answers := th.wire
 		th.wire = nil
 		if len(answers) != 1 || (answers[0].op.Kind == flease.WrongView) != (head.Epoch == 9) {

@@ -11,47 +11,47 @@ import (
 // have asked crashes and comes back. In the paper both write a lease that counts from
 // then on.
 func anchoredExpiry(th *theater) {
-	a := th.acquires(1, flease.Acquire{})
-	th.asks(1, 4, flease.Read)
-	th.arrives(1, 5, flease.Read)
+	a := th.acquire(1, flease.Acquire{})
+	th.ask(1, 4, flease.Read)
+	th.deliver(1, 5, flease.Read)
 	stuckA := th.letters(5, 1, flease.AckRead)[0]
 	th.pass(time.Millisecond)
-	b := th.acquires(2, flease.Acquire{})
-	th.asks(2, 6, flease.Read)
-	th.arrives(2, 5, flease.Read)
+	b := th.acquire(2, flease.Acquire{})
+	th.ask(2, 6, flease.Read)
+	th.deliver(2, 5, flease.Read)
 	stuckB := th.letters(5, 2, flease.AckRead)[0]
 	th.wire = nil
 	th.p(1).host.Pause()
 	th.p(2).host.Pause()
-	th.p(5).crashes(0)
+	th.p(5).crash(0)
 	th.pass(0)
 	th.pass(wait + time.Millisecond)
 	for _, l := range []letter{stuckA, stuckB} {
-		th.brings(l)
+		th.bring(l)
 		th.p(l.to).host.Resume()
 		th.pass(0)
 	}
 	for _, id := range th.view.Members {
-		th.asks(1, id, flease.Write)
+		th.ask(1, id, flease.Write)
 	}
 	th.lost(2, 4, flease.Write)
-	th.asks(2, 5, flease.Write)
-	th.asks(2, 6, flease.Write)
-	th.holds("its attempt is over since long", a, false)
-	th.holds("its attempt is over since long", b, false)
+	th.ask(2, 5, flease.Write)
+	th.ask(2, 6, flease.Write)
+	th.wantHeld("its attempt is over since long", a, false)
+	th.wantHeld("its attempt is over since long", b, false)
 }
 
 // An answer that comes after the time of its attempt counts for nothing, even if the alarm
 // has not rung yet: the peer writes no more.
 func lateAnswer(th *theater) {
-	th.acquires(1, flease.Acquire{})
-	th.asks(1, 4, flease.Read)
-	th.arrives(1, 5, flease.Read)
+	th.acquire(1, flease.Acquire{})
+	th.ask(1, 4, flease.Read)
+	th.deliver(1, 5, flease.Read)
 	p := th.p(1)
 	p.host.Pause()
 	th.pass(2*round + time.Millisecond)
 	l := th.letters(5, 1, flease.AckRead)[0]
-	th.brings(l) // in the inbox before the alarm rings
+	th.bring(l) // in the inbox before the alarm rings
 	p.host.Resume()
 	th.pass(0)
 	if len(th.letters(1, 4, flease.Write)) > 0 {
@@ -64,21 +64,21 @@ func lateAnswer(th *theater) {
 func recoveryOutlastsLeases(th *theater) {
 	owner := th.p(1)
 	owner.host.SlewWall(1e-3) // up to ε/2 ahead, and back behind while it holds
-	th.idles(90 * time.Second)
+	th.idle(90 * time.Second)
 	th.lost(1, 4, 0)
 	th.t.Logf("the owner's clock is %v ahead", owner.offset())
-	c := th.wins(1, 4, 5)
+	c := th.win(1, 4, 5)
 	owner.host.SlewWall(-18e-3)
-	th.p(5).crashes(0)
+	th.p(5).crash(0)
 	th.pass(0)
 	th.pass(tmax + 20*time.Millisecond)
-	d := th.acquires(2, flease.Acquire{})
+	d := th.acquire(2, flease.Acquire{})
 	for _, kind := range acquisition {
-		th.asks(2, 5, kind)
-		th.asks(2, 6, kind)
+		th.ask(2, 5, kind)
+		th.ask(2, 6, kind)
 	}
 	if c.hold == nil {
-		th.holds("a peer in quarantine votes", d, false)
+		th.wantHeld("a peer in quarantine votes", d, false)
 	}
 }
 
@@ -86,81 +86,81 @@ func recoveryOutlastsLeases(th *theater) {
 // the acceptor that had promised P2's. P2 holds, and renews; then the acceptor is back.
 func forgottenPromise(th *theater) {
 	th.p(1).host.SlewWall(-9e-3) // within ε, and P1 believes for longer
-	b1 := th.acquires(1, flease.Acquire{})
-	th.asks(1, 6, flease.Read)
+	b1 := th.acquire(1, flease.Acquire{})
+	th.ask(1, 6, flease.Read)
 	th.pass(time.Millisecond)
-	b2 := th.acquires(2, flease.Acquire{})
-	th.asks(1, 4, flease.Read) // P1 has read 4 and 6
-	th.asks(2, 4, flease.Read)
-	th.asks(2, 5, flease.Read) // P2 has read 4 and 5
+	b2 := th.acquire(2, flease.Acquire{})
+	th.ask(1, 4, flease.Read) // P1 has read 4 and 6
+	th.ask(2, 4, flease.Read)
+	th.ask(2, 5, flease.Read) // P2 has read 4 and 5
 	stuck := th.letters(1, 5, flease.Write)[0]
-	th.asks(1, 6, flease.Write)
-	th.p(5).crashes(0)
-	th.asks(2, 4, flease.Write)
-	th.asks(2, 6, flease.Write)
-	th.holds("P2 has 4 and 6", b2, true)
+	th.ask(1, 6, flease.Write)
+	th.p(5).crash(0)
+	th.ask(2, 4, flease.Write)
+	th.ask(2, 6, flease.Write)
+	th.wantHeld("P2 has 4 and 6", b2, true)
 	th.wire = nil
 	for end := th.w.Now() + tmax + 10*time.Millisecond; th.w.Now() < end; th.pass(5 * time.Millisecond) {
 		for _, kind := range acquisition {
-			th.asks(2, 4, kind)
-			th.asks(2, 6, kind)
+			th.ask(2, 4, kind)
+			th.ask(2, 6, kind)
 		}
 		th.lost(1, 5, 0)
 		th.lost(1, 4, 0)
 		th.lost(1, 6, 0)
 	}
-	th.holds("P2 has renewed", b2, true)
-	th.brings(stuck)
+	th.wantHeld("P2 has renewed", b2, true)
+	th.bring(stuck)
 	th.back(5, 1)
-	th.holds("P1's ballot is older than what 5 had promised", b1, false)
+	th.wantHeld("P1's ballot is older than what 5 had promised", b1, false)
 }
 
 // E5: an acceptor that restarts, cleanly or not, has an empty memory. It must not vote.
 func restartIsSilent(th *theater) {
-	a := th.wins(1, 4, 5)
-	th.p(5).crashes(0)
+	a := th.win(1, 4, 5)
+	th.p(5).crash(0)
 	th.pass(0)
-	b := th.acquires(2, flease.Acquire{})
+	b := th.acquire(2, flease.Acquire{})
 	for _, kind := range acquisition {
-		th.asks(2, 5, kind)
-		th.asks(2, 6, kind)
+		th.ask(2, 5, kind)
+		th.ask(2, 6, kind)
 	}
-	th.holds("the owner has the votes of 4 and 5", a, true)
-	th.holds("5 has forgotten", b, false)
+	th.wantHeld("the owner has the votes of 4 and 5", a, true)
+	th.wantHeld("5 has forgotten", b, false)
 }
 
 // E5: a planned restart serves at once, because it has forgotten nothing.
 func plannedRestart(th *theater) {
-	a := th.wins(1, 4, 5)
-	th.restartsAtOnce(5)
+	a := th.win(1, 4, 5)
+	th.restartAtOnce(5)
 	for _, id := range th.view.Members {
 		th.lost(1, id, 0)
 	}
-	b := th.acquires(2, flease.Acquire{})
-	th.asks(2, 5, flease.Read)
+	b := th.acquire(2, flease.Acquire{})
+	th.ask(2, 5, flease.Read)
 	if len(th.letters(2, 5, flease.Write)) > 0 {
 		th.t.Error("one answer is no majority")
 	}
-	th.asks(2, 6, flease.Read)
-	th.asks(2, 5, flease.Write)
-	th.asks(2, 6, flease.Write)
-	th.holds("nothing was forgotten", b, false)
+	th.ask(2, 6, flease.Read)
+	th.ask(2, 5, flease.Write)
+	th.ask(2, 6, flease.Write)
+	th.wantHeld("nothing was forgotten", b, false)
 	if !th.p(5).serving {
 		th.t.Error("a planned restart has no quarantine")
 	}
-	th.holds("the owner is alive", a, true)
+	th.wantHeld("the owner is alive", a, true)
 }
 
-// restartsAtOnce is a planned restart that takes no time, but for the ε in which the next
+// restartAtOnce is a planned restart that takes no time, but for the ε in which the next
 // life draws no ballots.
-func (th *theater) restartsAtOnce(id machine.NodeID) {
+func (th *theater) restartAtOnce(id machine.NodeID) {
 	p := th.p(id)
 	p.host.Outcome = func(out flease.Report) {
 		if s, ok := out.(flease.Snapshot); ok {
-			p.leaves(s, 0)
+			p.leave(s, 0)
 		}
 	}
-	p.restarts()
+	p.restart()
 	th.pass(0)
 	th.pass(2 * eps)
 }
@@ -168,40 +168,40 @@ func (th *theater) restartsAtOnce(id machine.NodeID) {
 // E5: nor has it forgotten a promise after which nothing was written: 1 has read 4 and 5, 2 has
 // read 5 and 6 under a greater ballot.
 func plannedRestartPromises(th *theater) {
-	a := th.acquires(1, flease.Acquire{})
-	th.asks(1, 4, flease.Read)
-	th.asks(1, 5, flease.Read)
+	a := th.acquire(1, flease.Acquire{})
+	th.ask(1, 4, flease.Read)
+	th.ask(1, 5, flease.Read)
 	th.pass(time.Millisecond)
-	b := th.acquires(2, flease.Acquire{})
-	th.asks(2, 5, flease.Read)
-	th.asks(2, 6, flease.Read)
-	th.restartsAtOnce(5)
-	th.asks(1, 4, flease.Write)
-	th.asks(1, 5, flease.Write)
-	th.asks(2, 5, flease.Write)
-	th.asks(2, 6, flease.Write)
-	th.holds("5 has promised 2 to refuse 1", a, false)
-	th.holds("nobody is before 2", b, true)
+	b := th.acquire(2, flease.Acquire{})
+	th.ask(2, 5, flease.Read)
+	th.ask(2, 6, flease.Read)
+	th.restartAtOnce(5)
+	th.ask(1, 4, flease.Write)
+	th.ask(1, 5, flease.Write)
+	th.ask(2, 5, flease.Write)
+	th.ask(2, 6, flease.Write)
+	th.wantHeld("5 has promised 2 to refuse 1", a, false)
+	th.wantHeld("nobody is before 2", b, true)
 }
 
 // A peer that is shut down while it is silent has nothing to vouch for: the next life
 // has a quarantine of its own.
 func shutdownInQuarantine(th *theater) {
-	a := th.wins(1, 4, 5)
-	th.p(5).crashes(0)
+	a := th.win(1, 4, 5)
+	th.p(5).crash(0)
 	th.pass(0)
-	th.p(5).restarts()
+	th.p(5).restart()
 	th.pass(0)
 	for !th.p(5).host.Up() {
 		th.pass(10 * time.Millisecond)
 	}
 	th.pass(2 * eps)
-	b := th.acquires(2, flease.Acquire{})
+	b := th.acquire(2, flease.Acquire{})
 	for _, kind := range acquisition {
-		th.asks(2, 5, kind)
-		th.asks(2, 6, kind)
+		th.ask(2, 5, kind)
+		th.ask(2, 6, kind)
 	}
-	th.holds("5 has forgotten", b, false)
+	th.wantHeld("5 has forgotten", b, false)
 	_ = a
 }
 
@@ -220,7 +220,7 @@ func tokensOutliveJumps(th *theater) {
 	th.p(4).host.StepWall(-time.Minute)
 	th.p(4).host.Wake()
 	th.pass(time.Millisecond)
-	th.p(4).restarts()
+	th.p(4).restart()
 	for th.pass(0); !th.p(4).host.Up(); {
 		th.pass(10 * time.Millisecond)
 	}
@@ -231,7 +231,7 @@ func tokensOutliveJumps(th *theater) {
 	for end := th.w.Now() + time.Minute; !th.p(4).serving && th.w.Now() < end; {
 		th.pass(10 * time.Millisecond)
 	}
-	th.brings(letter{2, 4, th.head(2), flease.Op{Kind: flease.Read, Ref: 7, Ballot: far, Name: "r"}})
+	th.bring(letter{2, 4, th.head(2), flease.Op{Kind: flease.Read, Ref: 7, Ballot: far, Name: "r"}})
 	if n := th.pick(4, 2, 0, false); n != 0 || !th.p(4).serving {
 		th.t.Errorf("it is silent for ever, or takes a ballot that it may have refused before the restart: %d answers", n)
 	}
@@ -241,7 +241,7 @@ func tokensOutliveJumps(th *theater) {
 func bothClocks(th *theater) {
 	p := th.p(5)
 	for _, slow := range []string{"wall", "mono"} {
-		p.crashes(0)
+		p.crash(0)
 		th.pass(0)
 		if slow == "wall" {
 			p.host.SlewWall(-2e-3)
@@ -266,19 +266,19 @@ func bothClocks(th *theater) {
 
 // E13: an owner that was restarted is another, and waits for its former self.
 func formerSelf(th *theater) {
-	a := th.wins(1, 4, 5)
+	a := th.win(1, 4, 5)
 	token := a.hold.token
-	th.p(1).crashes(0)
+	th.p(1).crash(0)
 	th.pass(0)
 	// Its quarantine would hide it: the snapshot of a planned restart spares that.
-	th.p(1).crashes(0)
+	th.p(1).crash(0)
 	th.p(1).restore = []*flease.Record{{}}
 	th.pass(0)
 	th.pass(2 * eps)
-	b := th.acquires(1, flease.Acquire{})
+	b := th.acquire(1, flease.Acquire{})
 	for _, kind := range acquisition {
-		th.asks(1, 4, kind)
-		th.asks(1, 5, kind)
+		th.ask(1, 4, kind)
+		th.ask(1, 5, kind)
 	}
 	if b.hold != nil {
 		th.t.Errorf("it takes token %d for its own lease of an earlier life, with token %d", token, b.hold.token)
@@ -289,14 +289,14 @@ func formerSelf(th *theater) {
 func durableBeforeAnswer(th *theater) {
 	for _, p := range th.peers[3:] {
 		p.config.Durable = true
-		p.crashes(0)
+		p.crash(0)
 	}
 	th.pass(0)
 	th.pass(wait + 10*time.Millisecond) // the first start has nothing on its disk
-	a := th.acquires(1, flease.Acquire{})
+	a := th.acquire(1, flease.Acquire{})
 	for _, kind := range acquisition {
 		for _, id := range []uint32{4, 5} {
-			th.arrives(1, th.view.Members[id-4], kind)
+			th.deliver(1, th.view.Members[id-4], kind)
 		}
 		if kind == flease.Read {
 			th.pass(5 * time.Millisecond) // the disks write
@@ -306,19 +306,19 @@ func durableBeforeAnswer(th *theater) {
 	}
 	// Everything that has come back by now is durable.
 	th.p(5).host.Disk.Queue = nil
-	th.p(5).crashes(0)
+	th.p(5).crash(0)
 	th.pass(5 * time.Millisecond)
 	th.back(4, 1)
 	th.pass(2 * eps)
-	b := th.acquires(2, flease.Acquire{})
+	b := th.acquire(2, flease.Acquire{})
 	for _, kind := range acquisition {
-		th.arrives(2, 5, kind)
-		th.arrives(2, 6, kind)
+		th.deliver(2, 5, kind)
+		th.deliver(2, 6, kind)
 		th.pass(5 * time.Millisecond)
 		th.back(5, 2)
 		th.back(6, 2)
 	}
 	if a.hold == nil {
-		th.holds("only 4 has the lease on its disk", b, true)
+		th.wantHeld("only 4 has the lease on its disk", b, true)
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// gives has a client's holder release.
-func (th *theater) gives(c *client) {
-	th.j.ends(c.hold)
+// release has a client's holder release.
+func (th *theater) release(c *client) {
+	th.j.onEnd(c.hold)
 	c.left, c.hold = true, nil
 	c.p.host.Step(flease.Release{ID: c.id})
 	th.pass(0)
@@ -16,59 +16,59 @@ func (th *theater) gives(c *client) {
 
 // A release that got stuck comes in when its owner holds anew. It frees nothing.
 func staleRelease(th *theater) {
-	a := th.wins(1, 4, 5)
-	th.gives(a)
+	a := th.win(1, 4, 5)
+	th.release(a)
 	stuck := [2]letter{th.letters(1, 4, flease.Write)[0], th.letters(1, 5, flease.Write)[0]}
 	th.wire = nil
 	th.pass(10 * time.Millisecond)
-	b := th.wins(1, 4, 5)
-	th.brings(stuck[0])
-	th.brings(stuck[1])
+	b := th.win(1, 4, 5)
+	th.bring(stuck[0])
+	th.bring(stuck[1])
 	th.pass(time.Millisecond)
-	c := th.acquires(2, flease.Acquire{})
+	c := th.acquire(2, flease.Acquire{})
 	for _, kind := range acquisition {
-		th.asks(2, 4, kind)
-		th.asks(2, 5, kind)
+		th.ask(2, 4, kind)
+		th.ask(2, 5, kind)
 	}
-	th.holds("it holds anew", b, true)
-	th.holds("the release was of an earlier tenure", c, false)
+	th.wantHeld("it holds anew", b, true)
+	th.wantHeld("the release was of an earlier tenure", c, false)
 }
 
 // Of a lease and the same released, under one ballot, released wins in whatever order they
 // arrive.
 func releasedWins(th *theater) {
-	a := th.acquires(1, flease.Acquire{})
-	th.asks(1, 4, flease.Read)
-	th.asks(1, 5, flease.Read)
+	a := th.acquire(1, flease.Acquire{})
+	th.ask(1, 4, flease.Read)
+	th.ask(1, 5, flease.Read)
 	late := th.letters(1, 5, flease.Write)[0]
-	th.asks(1, 4, flease.Write)
-	th.asks(1, 5, flease.Write)
-	th.gives(a)
-	th.asks(1, 4, flease.Write)
-	th.asks(1, 5, flease.Write)
+	th.ask(1, 4, flease.Write)
+	th.ask(1, 5, flease.Write)
+	th.release(a)
+	th.ask(1, 4, flease.Write)
+	th.ask(1, 5, flease.Write)
 	if a.id != 0 {
 		th.t.Error("the release is not confirmed in one round")
 	}
-	th.brings(late)
-	b := th.acquires(2, flease.Acquire{Try: true})
+	th.bring(late)
+	b := th.acquire(2, flease.Acquire{Try: true})
 	for _, kind := range acquisition {
-		th.asks(2, 5, kind)
-		th.asks(2, 6, kind)
+		th.ask(2, 5, kind)
+		th.ask(2, 6, kind)
 	}
-	th.holds("the lease was released", b, true)
+	th.wantHeld("the lease was released", b, true)
 }
 
 // A release is one round though others have read since; a peer that has written since costs it
 // a ballot of its own.
 func releaseBehindReads(th *theater) {
-	a := th.wins(1, 4, 5)
+	a := th.win(1, 4, 5)
 	th.pass(time.Millisecond)
-	th.acquires(2, flease.Acquire{Try: true, Decide: true})
-	th.asks(2, 4, flease.Read)
-	th.asks(2, 5, flease.Read)
-	th.gives(a)
-	th.asks(1, 4, flease.Write)
-	th.asks(1, 5, flease.Write)
+	th.acquire(2, flease.Acquire{Try: true, Decide: true})
+	th.ask(2, 4, flease.Read)
+	th.ask(2, 5, flease.Read)
+	th.release(a)
+	th.ask(1, 4, flease.Write)
+	th.ask(1, 5, flease.Write)
 	if a.id != 0 {
 		th.t.Error("the release is refused because somebody has looked")
 	}
@@ -76,14 +76,14 @@ func releaseBehindReads(th *theater) {
 
 // F-4: a renewal has read when its owner releases. It finishes, and writes the release.
 func releaseDuringRenewal(th *theater) {
-	a := th.wins(1, 4, 5)
+	a := th.win(1, 4, 5)
 	for len(th.letters(1, 4, flease.Read)) == 0 {
 		th.pass(10 * time.Millisecond)
 	}
 	k := th.letters(1, 4, flease.Read)[0].op.Ballot
-	th.arrives(1, 4, flease.Read)
-	th.arrives(1, 5, flease.Read)
-	th.gives(a)
+	th.deliver(1, 4, flease.Read)
+	th.deliver(1, 5, flease.Read)
+	th.release(a)
 	if len(th.letters(1, 4, flease.Write)) > 0 {
 		th.t.Error("the release does not wait for the READ that is promised")
 	}
@@ -92,8 +92,8 @@ func releaseDuringRenewal(th *theater) {
 	if w := th.letters(1, 4, flease.Write); len(w) != 1 || w[0].op.Ballot != k || !w[0].op.Value[0].Released {
 		th.t.Errorf("the READ does not end in the release: %+v", w)
 	}
-	th.asks(1, 4, flease.Write)
-	th.asks(1, 5, flease.Write)
+	th.ask(1, 4, flease.Write)
+	th.ask(1, 5, flease.Write)
 	if a.id != 0 {
 		th.t.Error("the release is not confirmed")
 	}
@@ -102,10 +102,10 @@ func releaseDuringRenewal(th *theater) {
 // F-5: the release reached no acceptor, and its owner reads its own old lease. That tenure is
 // over: the next has a token of its own.
 func newTenureNewToken(th *theater) {
-	a := th.wins(1, 4, 5)
-	th.gives(a)
+	a := th.win(1, 4, 5)
+	th.release(a)
 	th.wire = nil
-	b := th.wins(1, 4, 5) // at once: no other could hold it
+	b := th.win(1, 4, 5) // at once: no other could hold it
 	if b.hold == nil {
 		th.t.Error("it waits for its own lease")
 	}
@@ -117,18 +117,18 @@ func safetyPeriod(th *theater) {
 	owner, taker := th.p(1), th.p(2)
 	owner.host.SlewWall(-1e-3)
 	taker.host.SlewWall(1e-3)
-	th.idles(90 * time.Second)
+	th.idle(90 * time.Second)
 	owner.host.SlewWall(0)
 	taker.host.SlewWall(0)
-	a := th.wins(1, 4, 5)
+	a := th.win(1, 4, 5)
 	token := a.hold.token
 	th.wire = nil
 	until := a.hold.deadline.Until
 	th.pass(time.Duration(until-taker.host.Now().Wall) + time.Millisecond)
-	b := th.acquires(2, flease.Acquire{})
+	b := th.acquire(2, flease.Acquire{})
 	for _, kind := range acquisition {
-		th.asks(2, 4, kind)
-		th.asks(2, 5, kind)
+		th.ask(2, 4, kind)
+		th.ask(2, 5, kind)
 	}
 	if b.hold != nil {
 		th.t.Errorf("it takes the lease with token %d when its own clock shows the end, not ε later", token)
@@ -139,7 +139,7 @@ func safetyPeriod(th *theater) {
 // monotonic one ends the tenure.
 func monoEndsTenures(th *theater) {
 	const slew = -4e-3
-	a := th.wins(1, 4, 5)
+	a := th.win(1, 4, 5)
 	p := a.p
 	p.host.SlewWall(slew)
 	th.pass(time.Duration(a.hold.deadline.Deadline-p.host.Mono()) - 2*time.Millisecond)
@@ -159,7 +159,7 @@ func monoEndsTenures(th *theater) {
 // A step of the synchronized clock is as good as a crash.
 func clockJump(th *theater) {
 	th.j.broken = true
-	a := th.wins(1, 4, 5)
+	a := th.win(1, 4, 5)
 	th.p(1).host.StepWall(-eps/4 - time.Millisecond)
 	th.p(1).host.Wake()
 	th.pass(0)
@@ -170,18 +170,18 @@ func clockJump(th *theater) {
 
 // A sharer keeps the others' leases when it writes, and knows its own by its token.
 func othersAreKept(th *theater) {
-	a := th.acquires(1, flease.Acquire{Slots: flease.Shared})
+	a := th.acquire(1, flease.Acquire{Slots: flease.Shared})
 	for _, kind := range acquisition {
-		th.asks(1, 4, kind)
-		th.asks(1, 5, kind)
+		th.ask(1, 4, kind)
+		th.ask(1, 5, kind)
 	}
-	b := th.acquires(2, flease.Acquire{Slots: flease.Shared})
+	b := th.acquire(2, flease.Acquire{Slots: flease.Shared})
 	for _, kind := range acquisition {
-		th.asks(2, 4, kind)
-		th.asks(2, 5, kind)
+		th.ask(2, 4, kind)
+		th.ask(2, 5, kind)
 	}
-	th.holds("two share", a, true)
-	th.holds("two share", b, true)
+	th.wantHeld("two share", a, true)
+	th.wantHeld("two share", b, true)
 	for len(th.letters(2, 4, flease.Read)) == 0 {
 		th.pass(10 * time.Millisecond)
 	}
@@ -189,76 +189,76 @@ func othersAreKept(th *theater) {
 	th.lost(1, 5, 0)
 	th.lost(1, 6, 0)
 	for _, kind := range acquisition {
-		th.asks(2, 4, kind)
-		th.asks(2, 5, kind)
+		th.ask(2, 4, kind)
+		th.ask(2, 5, kind)
 	}
-	c := th.acquires(3, flease.Acquire{Slots: 2})
+	c := th.acquire(3, flease.Acquire{Slots: 2})
 	for _, kind := range acquisition {
-		th.asks(3, 4, kind)
-		th.asks(3, 5, kind)
+		th.ask(3, 4, kind)
+		th.ask(3, 5, kind)
 	}
-	th.holds("two hold, and it bears one other", c, false)
+	th.wantHeld("two hold, and it bears one other", c, false)
 }
 
 // A lease counts when a majority has written it: its own peer does not take a write that is
 // under way for one that is over.
 func ownWriteUnderWay(th *theater) {
-	a := th.acquires(1, flease.Acquire{})
-	th.asks(1, 4, flease.Read)
-	th.asks(1, 5, flease.Read)
-	th.arrives(1, 4, flease.Write)
-	th.arrives(1, 5, flease.Write)
-	b := th.acquires(1, flease.Acquire{})
-	th.arrives(1, 4, flease.Read)
-	th.arrives(1, 5, flease.Read)
+	a := th.acquire(1, flease.Acquire{})
+	th.ask(1, 4, flease.Read)
+	th.ask(1, 5, flease.Read)
+	th.deliver(1, 4, flease.Write)
+	th.deliver(1, 5, flease.Write)
+	b := th.acquire(1, flease.Acquire{})
+	th.deliver(1, 4, flease.Read)
+	th.deliver(1, 5, flease.Read)
 	for range 2 { // the second READ, if there is one
-		th.arrives(4, 1, flease.Peeked)
-		th.arrives(5, 1, flease.Peeked)
-		th.arrives(1, 4, flease.Read)
-		th.arrives(1, 5, flease.Read)
+		th.deliver(4, 1, flease.Peeked)
+		th.deliver(5, 1, flease.Peeked)
+		th.deliver(1, 4, flease.Read)
+		th.deliver(1, 5, flease.Read)
 	}
-	th.arrives(4, 1, flease.AckRead)
-	th.arrives(5, 1, flease.AckRead)
-	th.arrives(1, 4, flease.Write)
-	th.arrives(1, 5, flease.Write)
-	th.settles()
-	th.holds("it had a majority", a, true)
-	th.holds("another claim of the same peer", b, false)
+	th.deliver(4, 1, flease.AckRead)
+	th.deliver(5, 1, flease.AckRead)
+	th.deliver(1, 4, flease.Write)
+	th.deliver(1, 5, flease.Write)
+	th.settle()
+	th.wantHeld("it had a majority", a, true)
+	th.wantHeld("another claim of the same peer", b, false)
 }
 
 // A release that reached a minority, and then needs a ballot of its own, is written under
 // it: the majority may still show the lease.
 func releaseOfAMinority(th *theater) {
-	a := th.wins(1, 4, 5)
-	th.arrives(1, 6, 0)
+	a := th.win(1, 4, 5)
+	th.deliver(1, 6, 0)
 	for len(th.letters(1, 4, flease.Read)) == 0 {
 		th.pass(10 * time.Millisecond)
 	}
-	th.asks(1, 4, flease.Read)
-	th.asks(1, 5, flease.Read)
-	th.arrives(1, 4, flease.Write) // the renewal reaches 4 only
+	th.ask(1, 4, flease.Read)
+	th.ask(1, 5, flease.Read)
+	th.deliver(1, 4, flease.Write) // the renewal reaches 4 only
 	th.wire = nil
 	th.pass(time.Millisecond)
-	th.acquires(2, flease.Acquire{Try: true, Decide: true}) // 5 and 6 promise a greater ballot
-	th.arrives(2, 5, flease.Read)
-	th.arrives(2, 6, flease.Read)
+	th.acquire(2, flease.Acquire{Try: true, Decide: true}) // 5 and 6 promise a greater ballot
+	th.deliver(2, 5, flease.Read)
+	th.deliver(2, 6, flease.Read)
 	th.wire = nil
-	th.gives(a)
+	th.release(a)
 	for _, id := range th.view.Members {
-		th.asks(1, id, flease.Write)
+		th.ask(1, id, flease.Write)
 	}
-	th.asks(1, 4, flease.Read)
-	th.asks(1, 5, flease.Read)
-	th.asks(1, 4, flease.Write)
-	th.asks(1, 5, flease.Write)
+	th.ask(1, 4, flease.Read)
+	th.ask(1, 5, flease.Read)
+	th.ask(1, 4, flease.Write)
+	th.ask(1, 5, flease.Write)
 	if a.id != 0 {
 		th.t.Error("the release is not confirmed")
 	}
 	th.pass(time.Millisecond)
-	c := th.acquires(3, flease.Acquire{Try: true})
+	c := th.acquire(3, flease.Acquire{Try: true})
 	for _, kind := range acquisition {
-		th.asks(3, 5, kind)
-		th.asks(3, 6, kind)
+		th.ask(3, 5, kind)
+		th.ask(3, 6, kind)
 	}
-	th.holds("the release was confirmed", c, true)
+	th.wantHeld("the release was confirmed", c, true)
 }

@@ -32,38 +32,38 @@ func (th *theater) exchange(ids ...machine.NodeID) {
 // F-1: from {4,5,6} to {1,2}, without a common member. The lease lives on in the old cell while
 // the new one has no idea of it.
 func disjointViews(th *theater) {
-	a := th.wins(3, 4, 5)
+	a := th.win(3, 4, 5)
 	th.wire = nil
 	th.toView([]machine.NodeID{1, 2}, 1, 2, 4, 5)
 	th.exchange(1, 2, 4, 5)
 	th.pass(time.Millisecond)
-	b := th.acquires(1, flease.Acquire{})
+	b := th.acquire(1, flease.Acquire{})
 	th.exchange(1, 2)
-	th.holds("the view before has just closed", a, true)
-	th.holds("its leases have not run out", b, false)
+	th.wantHeld("the view before has just closed", a, true)
+	th.wantHeld("its leases have not run out", b, false)
 	th.pass(wait + 10*time.Millisecond)
 	for range 20 {
 		th.pass(tmax / 32)
 		th.exchange(1, 2)
 	}
-	th.holds("the new view is active", b, true)
+	th.wantHeld("the new view is active", b, true)
 }
 
 // F-1: only a minority of the old cell has closed. The rest may go on for ever.
 func minorityCloses(th *theater) {
-	a := th.wins(3, 4, 5)
+	a := th.win(3, 4, 5)
 	th.wire = nil
 	th.toView([]machine.NodeID{1, 2}, 1, 2, 6)
-	b := th.acquires(1, flease.Acquire{})
+	b := th.acquire(1, flease.Acquire{})
 	for end := th.w.Now() + 2*wait; th.w.Now() < end; th.pass(100 * time.Millisecond) {
 		for _, kind := range acquisition {
-			th.asks(3, 4, kind)
-			th.asks(3, 5, kind)
+			th.ask(3, 4, kind)
+			th.ask(3, 5, kind)
 		}
 		th.exchange(1, 2, 6)
 	}
-	th.holds("4 and 5 have not heard of a new view", a, true)
-	th.holds("its view is not complete", b, false)
+	th.wantHeld("4 and 5 have not heard of a new view", a, true)
+	th.wantHeld("its view is not complete", b, false)
 }
 
 // F-1: a peer that has missed a view cannot tell when its leases are over. 3 and 6 are in view
@@ -74,9 +74,9 @@ func viewMissed(th *theater) {
 	th.exchange(1, 2, 4, 5)
 	th.pass(wait + 10*time.Millisecond)
 	th.exchange(1, 2, 4, 5)
-	a := th.acquires(1, flease.Acquire{})
+	a := th.acquire(1, flease.Acquire{})
 	th.exchange(1, 2)
-	th.holds("view 2 is active", a, true)
+	th.wantHeld("view 2 is active", a, true)
 	th.wire = nil
 	gaps := 0
 	for _, id := range []machine.NodeID{3, 6} {
@@ -90,13 +90,13 @@ func viewMissed(th *theater) {
 	if gaps != 2 {
 		th.t.Errorf("%d of 3 and 6 raise an alarm for a view that does not follow on theirs", gaps)
 	}
-	b := th.acquires(3, flease.Acquire{})
+	b := th.acquire(3, flease.Acquire{})
 	for end := th.w.Now() + 2*wait; th.w.Now() < end; th.pass(100 * time.Millisecond) {
 		th.exchange(1, 2)
 		th.exchange(3, 4, 5, 6)
 	}
-	th.holds("nobody of its cell has closed", a, true)
-	th.holds("view 2 is not over", b, false)
+	th.wantHeld("nobody of its cell has closed", a, true)
+	th.wantHeld("view 2 is not over", b, false)
 }
 
 // F-2: W between two views ends when both clocks have come far enough, as one at a start does.
@@ -133,28 +133,28 @@ func viewsByBothClocks(th *theater) {
 func closedMeansClosed(th *theater) {
 	v := th.toView([]machine.NodeID{1, 2}, 1, 2, 4, 5)
 	th.exchange(1, 2, 4, 5)
-	a := th.acquires(3, flease.Acquire{}) // has not heard
+	a := th.acquire(3, flease.Acquire{}) // has not heard
 	for _, kind := range acquisition {
-		th.asks(3, 4, kind)
-		th.asks(3, 5, kind)
-		th.asks(3, 6, kind)
+		th.ask(3, 4, kind)
+		th.ask(3, 5, kind)
+		th.ask(3, 6, kind)
 	}
-	th.holds("4 and 5 have closed", a, false)
+	th.wantHeld("4 and 5 have closed", a, false)
 	th.wire = nil
 	th.pass(wait + 10*time.Millisecond)
 	th.exchange(1, 2, 4, 5)
 	if th.view.Epoch != v.Epoch {
 		th.t.Fatal("the new view is not active")
 	}
-	b := th.acquires(3, flease.Acquire{})
+	b := th.acquire(3, flease.Acquire{})
 	for range 3 {
 		for _, kind := range acquisition {
-			th.asks(3, 4, kind)
-			th.asks(3, 5, kind)
-			th.asks(3, 6, kind)
+			th.ask(3, 4, kind)
+			th.ask(3, 5, kind)
+			th.ask(3, 6, kind)
 		}
 	}
-	th.holds("4 and 5 are in the old view for good", b, false)
+	th.wantHeld("4 and 5 are in the old view for good", b, false)
 }
 
 // Nor when a view comes under which it has the cell again: a peer that asks under the view
@@ -164,36 +164,36 @@ func closedForGood(th *theater) {
 	th.exchange(1, 2, 4, 5)
 	v := flease.View{Epoch: 3, Members: th.view.Members, Replicas: 3}
 	for _, id := range []machine.NodeID{4, 5} {
-		th.brings(letter{from: 1, to: id, head: flease.Batch{Incarnation: 1, Epoch: 2, View: &flease.ViewNews{View: v, Active: true}}})
+		th.bring(letter{from: 1, to: id, head: flease.Batch{Incarnation: 1, Epoch: 2, View: &flease.ViewNews{View: v, Active: true}}})
 	}
-	a := th.acquires(3, flease.Acquire{}) // has heard of neither
+	a := th.acquire(3, flease.Acquire{}) // has heard of neither
 	for range 10 {
 		for _, kind := range acquisition {
-			th.asks(3, 4, kind)
-			th.asks(3, 5, kind)
+			th.ask(3, 4, kind)
+			th.ask(3, 5, kind)
 		}
 		th.pass(wait / 8)
 	}
-	th.holds("4 and 5 have closed", a, false)
+	th.wantHeld("4 and 5 have closed", a, false)
 }
 
 // A peer that was started with a view that never was active, by mistake, says that it is. No
 // peer forgets a lease for that.
 func toldTooSoon(th *theater) {
-	a := th.wins(3, 4, 5)
+	a := th.win(3, 4, 5)
 	th.wire = nil
 	v := flease.View{Epoch: 2, Members: []machine.NodeID{1, 2, 6}, Replicas: 3}
 	head := th.head(6)
 	head.View = &flease.ViewNews{View: v, Active: true}
 	for _, id := range []machine.NodeID{1, 2} {
-		th.brings(letter{from: 6, to: id, head: head})
+		th.bring(letter{from: 6, to: id, head: head})
 	}
-	b := th.acquires(2, flease.Acquire{})
+	b := th.acquire(2, flease.Acquire{})
 	for _, kind := range acquisition {
-		th.asks(2, 1, kind)
+		th.ask(2, 1, kind)
 	}
-	th.holds("its lease has not run out", a, true)
-	th.holds("1 and 2 wait", b, false)
+	th.wantHeld("its lease has not run out", a, true)
+	th.wantHeld("1 and 2 wait", b, false)
 }
 
 // Cells that stay as they are go on through a change of the membership.
@@ -204,9 +204,9 @@ func unchangedCells(th *theater) {
 		th.p(id).host.Step(flease.ChangeView{View: v})
 		th.pass(0)
 	}
-	th.settles()
-	a := th.wins(1, 4, 5)
-	th.holds("nothing has changed for it", a, true)
+	th.settle()
+	a := th.win(1, 4, 5)
+	th.wantHeld("nothing has changed for it", a, true)
 	_ = p
 }
 
@@ -217,14 +217,14 @@ func disagreement(th *theater) {
 	head := th.head(2)
 	head.Digest++
 	k := flease.BallotOf(flease.TimeOf(th.p(4).host.Now().Wall), 0, 2)
-	th.brings(letter{2, 4, head, flease.Op{Kind: flease.Read, Ref: 7, Ballot: k, Name: "r"}})
+	th.bring(letter{2, 4, head, flease.Op{Kind: flease.Read, Ref: 7, Ballot: k, Name: "r"}})
 	if n := th.pick(4, 2, 0, false); n != 0 {
 		th.t.Errorf("a peer of another membership gets %d answers", n)
 	}
 	th.toView([]machine.NodeID{3, 4, 5, 6}, 4)
 	th.wire = nil
 	head.Epoch++
-	th.brings(letter{2, 4, head, flease.Op{Kind: flease.Read, Ref: 7, Ballot: k, Name: "r"}})
+	th.bring(letter{2, 4, head, flease.Op{Kind: flease.Read, Ref: 7, Ballot: k, Name: "r"}})
 	if n := th.pick(4, 2, 0, false); n != 0 {
 		th.t.Errorf("a peer of another next membership gets %d answers", n)
 	}
@@ -234,15 +234,15 @@ func disagreement(th *theater) {
 // it may take another process for that member, and their majorities be disjoint.
 func otherPlaces(th *theater) {
 	th.view.Places = 1
-	th.p(2).crashes(0)
+	th.p(2).crash(0)
 	th.pass(0)
 	th.view.Places = 0
 	th.j.broken = true // it is an alarm for something
 	th.pass(wait + 10*time.Millisecond)
-	b := th.acquires(2, flease.Acquire{})
+	b := th.acquire(2, flease.Acquire{})
 	for _, kind := range acquisition {
-		th.asks(2, 4, kind)
-		th.asks(2, 5, kind)
+		th.ask(2, 4, kind)
+		th.ask(2, 5, kind)
 	}
-	th.holds("4 and 5 have other places", b, false)
+	th.wantHeld("4 and 5 have other places", b, false)
 }

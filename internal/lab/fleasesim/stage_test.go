@@ -42,13 +42,13 @@ func newTheater(t *testing.T, n int, members ...machine.NodeID) *theater {
 	th.view = flease.View{Epoch: 1, Members: members, Replicas: len(members)}
 	th.net.Take = th.take
 	for id := range n {
-		th.enters(machine.NodeID(id+1), nil)
+		th.enter(machine.NodeID(id+1), nil)
 	}
 	th.pass(wait + 10*time.Millisecond)
 	return th
 }
 
-func (th *theater) enters(id machine.NodeID, edit func(*flease.Config)) *peer {
+func (th *theater) enter(id machine.NodeID, edit func(*flease.Config)) *peer {
 	p := &peer{s: th.stage, host: sim.NewProcess[flease.Input, flease.Report](th.w, th.net, id, 0)}
 	p.host.Lag = 0
 	p.right = time.Duration(p.host.Now().Wall) - th.w.Now()
@@ -90,8 +90,8 @@ func (th *theater) p(id machine.NodeID) *peer {
 // pass lets time pass, in which messages do not move.
 func (th *theater) pass(d time.Duration) { th.w.Run(d) }
 
-// idles lets time pass, with every peer woken each second as a driver does.
-func (th *theater) idles(d time.Duration) {
+// idle lets time pass, with every peer woken each second as a driver does.
+func (th *theater) idle(d time.Duration) {
 	for end := th.w.Now() + d; th.w.Now() < end; th.pass(min(time.Second, end-th.w.Now())) {
 		for _, p := range th.peers {
 			p.host.Wake()
@@ -99,11 +99,11 @@ func (th *theater) idles(d time.Duration) {
 	}
 }
 
-// acquires has a peer begin a claim.
-func (th *theater) acquires(id machine.NodeID, in flease.Acquire) *client {
+// acquire has a peer begin a claim.
+func (th *theater) acquire(id machine.NodeID, in flease.Acquire) *client {
 	p := th.p(id)
 	c := &client{p: p, quiet: true, slots: max(in.Slots, 1), delay: in.LockDelay}
-	c.asks("r")
+	c.ask("r")
 	in.ID, in.Name = c.id, c.name
 	th.calm(p)
 	p.host.Step(in)
@@ -117,7 +117,7 @@ func (th *theater) calm(p *peer) {
 		if a, ok := out.(flease.Acquired); ok {
 			if c := p.claims[a.ID]; c != nil && !c.left {
 				c.hold = &hold{p: p, life: p.host.Life(), id: a.ID, name: c.name, slots: c.slots, delay: c.delay, remote: c.remote, token: a.Token, deadline: a}
-				th.j.starts(c.hold)
+				th.j.onStart(c.hold)
 			}
 			return
 		}
@@ -125,9 +125,9 @@ func (th *theater) calm(p *peer) {
 	}
 }
 
-// arrives delivers the messages that are on their way from one peer to another, of a kind (0:
+// deliver delivers the messages that are on their way from one peer to another, of a kind (0:
 // all), and returns their number.
-func (th *theater) arrives(from, to machine.NodeID, kind flease.Kind) int {
+func (th *theater) deliver(from, to machine.NodeID, kind flease.Kind) int {
 	return th.pick(from, to, kind, true)
 }
 
@@ -146,14 +146,14 @@ func (th *theater) pick(from, to machine.NodeID, kind flease.Kind, deliver bool)
 	th.wire = kept
 	if deliver {
 		for _, l := range picked {
-			th.brings(l)
+			th.bring(l)
 		}
 	}
 	return len(picked)
 }
 
-// brings delivers a letter, perhaps again.
-func (th *theater) brings(l letter) {
+// bring delivers a letter, perhaps again.
+func (th *theater) bring(l letter) {
 	b := l.head
 	if l.op.Kind != 0 {
 		b.Ops = []flease.Op{l.op}
@@ -172,9 +172,9 @@ func (th *theater) letters(from, to machine.NodeID, kind flease.Kind) (list []le
 	return list
 }
 
-// asks lets a request reach a peer and its answer come back.
-func (th *theater) asks(from, to machine.NodeID, kind flease.Kind) {
-	th.arrives(from, to, kind)
+// ask lets a request reach a peer and its answer come back.
+func (th *theater) ask(from, to machine.NodeID, kind flease.Kind) {
+	th.deliver(from, to, kind)
 	th.back(to, from)
 }
 
@@ -182,18 +182,18 @@ func (th *theater) asks(from, to machine.NodeID, kind flease.Kind) {
 func (th *theater) back(from, to machine.NodeID) {
 	for kind := flease.AckRead; kind <= flease.WrongView; kind++ {
 		if kind != flease.Peek && kind != flease.Learn && kind != flease.Quit {
-			th.arrives(from, to, kind)
+			th.deliver(from, to, kind)
 		}
 	}
 }
 
-// wins has a peer acquire by the votes of two others.
-func (th *theater) wins(id machine.NodeID, voters ...machine.NodeID) *client {
+// win has a peer acquire by the votes of two others.
+func (th *theater) win(id machine.NodeID, voters ...machine.NodeID) *client {
 	th.t.Helper()
-	c := th.acquires(id, flease.Acquire{})
+	c := th.acquire(id, flease.Acquire{})
 	for _, kind := range acquisition {
 		for _, v := range voters {
-			th.asks(id, v, kind)
+			th.ask(id, v, kind)
 		}
 	}
 	if c.hold == nil {
@@ -202,21 +202,21 @@ func (th *theater) wins(id machine.NodeID, voters ...machine.NodeID) *client {
 	return c
 }
 
-// settles lets everything arrive that is on its way, for a few rounds.
-func (th *theater) settles() {
+// settle lets everything arrive that is on its way, for a few rounds.
+func (th *theater) settle() {
 	for range 12 {
 		wire := th.wire
 		th.wire = nil
 		for _, l := range wire {
 			if th.p(l.to).host.Up() {
-				th.brings(l)
+				th.bring(l)
 			}
 		}
 	}
 }
 
-// holds fails unless a client believes, or does not, as said.
-func (th *theater) holds(what string, c *client, want bool) {
+// wantHeld fails unless a client believes, or does not, as said.
+func (th *theater) wantHeld(what string, c *client, want bool) {
 	th.t.Helper()
 	if got := c.hold != nil && c.hold.believes(); got != want {
 		th.t.Errorf("%s: peer %d holds: %v, want %v", what, c.p.host.ID, got, want)
@@ -227,7 +227,7 @@ func (th *theater) holds(what string, c *client, want bool) {
 func (th *theater) head(id machine.NodeID) flease.Batch {
 	p := th.p(id)
 	c := &client{p: p, quiet: true}
-	c.asks("none")
+	c.ask("none")
 	p.host.Step(flease.Observe{ID: c.id, Name: c.name})
 	th.pass(0)
 	l := th.letters(id, 5, flease.Peek)[0]

@@ -40,9 +40,9 @@ func (h *host) client(i int) {
 		s.mu.Unlock()
 		d := &holder{s: s, on: h, name: name, p: p, rand: s.w.Rand(fmt.Sprintf("%s life %d", name, life)), holds: map[*hold]bool{}}
 		d.many = []int{1, 1, 2, 5}[d.rand.IntN(4)]
-		if c := d.connects(); c != nil {
+		if c := d.connect(); c != nil {
 			d.leaser = c
-			d.runs()
+			d.run()
 			p.End()
 			s.net.Exit(p)
 			s.j.words(c.Close())
@@ -55,9 +55,9 @@ func (h *host) client(i int) {
 	}
 }
 
-// connects tries until there is a peer.
-func (d *holder) connects() *engine.Client {
-	for !d.s.ended() && d.lives() {
+// connect tries until there is a peer.
+func (d *holder) connect() *engine.Client {
+	for !d.s.ended() && d.isAlive() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		c, err := engine.Connect(ctx, engine.ClientConfig{Socket: d.on.socket(), Dial: d.s.net.Dialer(d.p), Clock: d.on.mono})
 		cancel()
@@ -71,7 +71,7 @@ func (d *holder) connects() *engine.Client {
 	return nil
 }
 
-func (d *holder) lives() bool {
+func (d *holder) isAlive() bool {
 	select {
 	case <-d.p.Ended():
 		return false
@@ -90,7 +90,7 @@ func (s *stage) local(l *life) {
 		s.mu.Lock()
 		s.locals[l] = d
 		s.mu.Unlock()
-		d.runs()
+		d.run()
 		s.j.words(d.leaser.Close())
 	})
 }
@@ -101,30 +101,30 @@ func (s *stage) deprive(l *life) {
 	d := s.locals[l]
 	s.mu.Unlock()
 	if d != nil {
-		d.dies()
+		d.dropTenures()
 	}
 }
 
-// dies drops the holder's tenures: it believes nothing any more, and has said nothing.
-func (d *holder) dies() {
+// dropTenures drops the holder's tenures: it believes nothing any more, and has said nothing.
+func (d *holder) dropTenures() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for h := range d.holds {
-		d.s.j.dies(h)
+		d.s.j.onDeath(h)
 	}
 }
 
-// runs has the holder act until its process or the world ends.
-func (d *holder) runs() {
+// run has the holder act until its process or the world ends.
+func (d *holder) run() {
 	var all sync.WaitGroup
 	for i := range d.many {
 		r := rand.New(rand.NewPCG(d.rand.Uint64(), uint64(i)))
 		all.Go(func() {
-			for d.lives() && !d.s.ended() {
+			for d.isAlive() && !d.s.ended() {
 				d.p.Sleep(d.s.pause(r))
 				d.p.Gate()
-				if d.lives() && !d.s.ended() {
-					d.acts(r)
+				if d.isAlive() && !d.s.ended() {
+					d.act(r)
 				}
 			}
 		})
@@ -132,8 +132,8 @@ func (d *holder) runs() {
 	all.Wait()
 }
 
-// acts does one thing.
-func (d *holder) acts(r *rand.Rand) {
+// act does one thing.
+func (d *holder) act(r *rand.Rand) {
 	s := d.s
 	name := s.names[r.IntN(len(s.names))]
 	ctx, cancel := context.WithTimeout(context.Background(), s.patience(r))
@@ -162,7 +162,7 @@ func (d *holder) acts(r *rand.Rand) {
 		_, err := d.leaser.(tenure.Lister).List(ctx, "")
 		d.heard("list", err)
 	default:
-		d.acquires(ctx, r, s.claim(r, name, d.name))
+		d.acquire(ctx, r, s.claim(r, name, d.name))
 	}
 }
 
@@ -171,13 +171,13 @@ func (d *holder) heard(what string, err error) {
 	switch {
 	case err == nil:
 		d.s.w.Count(what, 1)
-	case d.lives():
+	case d.isAlive():
 		d.s.j.words(err)
 	}
 }
 
-// acquires takes a lease, keeps it for a while and lets it go.
-func (d *holder) acquires(ctx context.Context, r *rand.Rand, c tenure.Claim) {
+// acquire takes a lease, keeps it for a while and lets it go.
+func (d *holder) acquire(ctx context.Context, r *rand.Rand, c tenure.Claim) {
 	s := d.s
 	began := time.Now()
 	take := d.leaser.Acquire
@@ -190,33 +190,33 @@ func (d *holder) acquires(ctx context.Context, r *rand.Rand, c tenure.Claim) {
 	if err != nil {
 		s.w.Count("refused", 1)
 		d.heard("", err)
-		if steady && d.lives() && !s.ended() && !errors.As(err, new(tenure.HeldError)) && !errors.Is(err, tenure.ErrClosed) {
+		if steady && d.isAlive() && !s.ended() && !errors.As(err, new(tenure.HeldError)) && !errors.Is(err, tenure.ErrClosed) {
 			s.w.Fail("liveness: %s wants %s and gets, after %v: %v", d.name, c.Name, time.Since(began), err)
 		}
-		if steady && ctx.Err() != nil && d.lives() && !s.ended() {
+		if steady && ctx.Err() != nil && d.isAlive() && !s.ended() {
 			s.w.Fail("liveness: %s has waited %v for %s: %v", d.name, time.Since(began), c.Name, err)
 		}
 		return
 	}
 	d.mu.Lock()
-	if !d.lives() || lease.Check() != nil {
+	if !d.isAlive() || lease.Check() != nil {
 		d.mu.Unlock()
 		_ = lease.Release(ctx)
 		return
 	}
 	h := &hold{who: d.name, on: d.on, claim: c, lease: lease, late: late}
 	d.holds[h] = true
-	s.j.starts(h)
+	s.j.onStart(h)
 	d.mu.Unlock()
-	d.keeps(r, lease)
+	d.keep(r, lease)
 	d.p.Gate()
 	d.mu.Lock()
 	delete(d.holds, h)
-	gone := !d.lives()
+	gone := !d.isAlive()
 	if gone {
-		s.j.dies(h)
+		s.j.onDeath(h)
 	} else {
-		s.j.ends(h)
+		s.j.onEnd(h)
 	}
 	d.mu.Unlock()
 	if gone {
@@ -226,20 +226,20 @@ func (d *holder) acquires(ctx context.Context, r *rand.Rand, c tenure.Claim) {
 		s.w.Count("again at once", 1)
 		ctx, cancel := context.WithTimeout(context.Background(), s.patience(r)+3*s.tmax)
 		defer cancel()
-		d.acquires(ctx, r, c)
+		d.acquire(ctx, r, c)
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.tmax)
 	defer cancel()
 	err = lease.Release(ctx)
 	d.heard("releases", err)
-	if steady && s.isSteady() && err != nil && d.lives() && !s.ended() {
+	if steady && s.isSteady() && err != nil && d.isAlive() && !s.ended() {
 		s.w.Fail("liveness: %s releases %s: %v", d.name, c.Name, err)
 	}
 }
 
-// keeps holds a lease for a while, or until it is lost.
-func (d *holder) keeps(r *rand.Rand, lease tenure.Lease) {
+// keep holds a lease for a while, or until it is lost.
+func (d *holder) keep(r *rand.Rand, lease tenure.Lease) {
 	timer := time.NewTimer(d.s.stay(r))
 	defer timer.Stop()
 	select {

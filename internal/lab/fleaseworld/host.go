@@ -67,9 +67,9 @@ func (s *stage) newHost(index int) *host {
 func (h *host) addr() string   { return fmt.Sprintf("%s:%d", h.name, peerPort) }
 func (h *host) socket() string { return fmt.Sprintf("%s:%d", h.name, socketPort) }
 
-// wanders lets the synchronized clock go to another place within ±ε/2 of true time, slowly
+// wander lets the synchronized clock go to another place within ±ε/2 of true time, slowly
 // enough to be no step.
-func (h *host) wanders(every time.Duration) {
+func (h *host) wander(every time.Duration) {
 	off := time.Duration(int64(h.wall.Now())-time.Now().Add(years).UnixNano()) - h.ahead()
 	aim := h.s.between(-h.s.eps/2, h.s.eps/2)
 	rate := float64(aim-off) / float64(every)
@@ -83,8 +83,8 @@ func (h *host) ahead() time.Duration {
 	return h.skew
 }
 
-// sets has an operator set the clock of a host right, and start its peer anew.
-func (h *host) sets() {
+// setClock has an operator set the clock of a host right, and start its peer anew.
+func (h *host) setClock() {
 	h.wall.Jump(-h.ahead())
 	h.mu.Lock()
 	h.skew = 0
@@ -275,8 +275,8 @@ func (l *life) kill(how ending) {
 	}
 }
 
-// ends reports whether nothing more can befall the life.
-func (l *life) ends() bool {
+// isOver reports whether nothing more can befall the life.
+func (l *life) isOver() bool {
 	select {
 	case <-l.p.Ended():
 		return true
@@ -297,7 +297,7 @@ func (l *life) strike(how ending) {
 func (h *host) stop(how ending, down time.Duration) bool {
 	h.mu.Lock()
 	l := h.life
-	if l == nil || l.ends() || how == leaves && (l.peer == nil || l.over) {
+	if l == nil || l.isOver() || how == leaves && (l.peer == nil || l.over) {
 		h.mu.Unlock()
 		return false
 	}

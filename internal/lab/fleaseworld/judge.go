@@ -39,8 +39,8 @@ type hold struct {
 // note remembers how long the hold lasts, as far as its holder was told.
 func (h *hold) note() { h.end = h.on.mono.Now().Add(time.Until(h.lease.Deadline())) }
 
-// starts is the beginning of a tenure, as its caller sees it.
-func (j *judge) starts(h *hold) {
+// onStart is called at the beginning of a tenure, as its caller sees it.
+func (j *judge) onStart(h *hold) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	r := j.names[h.claim.Name]
@@ -138,11 +138,11 @@ func (j *judge) look() {
 	}
 }
 
-// ends is the end of a tenure by its holder, before it says so to anybody.
-func (j *judge) ends(h *hold) { j.drop(h, false) }
+// onEnd is called at the end of a tenure by its holder, before it says so to anybody.
+func (j *judge) onEnd(h *hold) { j.drop(h, false) }
 
-// dies is the end of a holder that releases nothing.
-func (j *judge) dies(h *hold) { j.drop(h, true) }
+// onDeath is called at the end of a holder that releases nothing.
+func (j *judge) onDeath(h *hold) { j.drop(h, true) }
 
 func (j *judge) drop(h *hold, delays bool) {
 	j.mu.Lock()

@@ -90,7 +90,7 @@ func play(w *world.World, sh shape) {
 	s.running.Go(func() {
 		for !s.ended() {
 			for _, h := range s.hosts {
-				h.wanders(s.tmax)
+				h.wander(s.tmax)
 			}
 			time.Sleep(s.tmax)
 		}
@@ -99,7 +99,7 @@ func play(w *world.World, sh shape) {
 	w.Forgo()
 	if sh.skew != 0 {
 		s.judgeSkew()
-		s.hosts[0].sets()
+		s.hosts[0].setClock()
 	}
 	if d := w.Calm() - w.Elapsed(); d > 0 {
 		time.Sleep(d)

@@ -10,8 +10,8 @@ import (
 // keys is how many registers there are. Few, so that clients meet.
 const keys = 3
 
-// registers is a client that reads and writes registers until the world rests.
-func (c *cluster) registers(number int) {
+// runRegisters is a client that reads and writes registers until the world rests.
+func (c *cluster) runRegisters(number int) {
 	name := fmt.Sprintf("c%d", number)
 	r := c.w.Rand("client " + name)
 	of := c.hosts

@@ -76,9 +76,9 @@ var demands = []demand{
 	}},
 }
 
-// asksTooMuch makes demands of a host's member. Each has to be refused, with an error that is not
+// askTooMuch makes demands of a host's member. Each has to be refused, with an error that is not
 // about the member itself, or fails as any request may.
-func (s *stranger) asksTooMuch(h *host) {
+func (s *stranger) askTooMuch(h *host) {
 	cl := s.c.client(s.p.Name(), h)
 	defer cl.Close()
 	for _, d := range demands {

@@ -22,7 +22,7 @@ type terms struct {
 func (c *cluster) sample() {
 	c.terms.leader = map[uint64]uint64{}
 	for !c.over() {
-		c.uses(heap())
+		c.judgeMemory(heap())
 		for _, h := range c.hosts {
 			srv := h.running()
 			if srv == nil {
@@ -32,7 +32,7 @@ func (c *cluster) sample() {
 			if leader == 0 {
 				continue
 			}
-			c.leads(term, leader)
+			c.judgeLeader(term, leader)
 		}
 		c.pause(100 * time.Millisecond)
 	}
@@ -45,15 +45,15 @@ func heap() uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// uses judges how much memory was seen in use.
-func (c *cluster) uses(bytes uint64) {
+// judgeMemory judges how much memory was seen in use.
+func (c *cluster) judgeMemory(bytes uint64) {
 	if bytes > heapPeak && !c.greedy.Swap(true) {
 		c.w.Fail("%d MiB are in use, more than %d", bytes>>20, heapPeak>>20)
 	}
 }
 
-// leads judges that no term has two leaders, given one that was seen.
-func (c *cluster) leads(term, leader uint64) {
+// judgeLeader judges that no term has two leaders, given one that was seen.
+func (c *cluster) judgeLeader(term, leader uint64) {
 	c.terms.mu.Lock()
 	was, known := c.terms.leader[term]
 	c.terms.leader[term] = leader
@@ -96,7 +96,7 @@ func (c *cluster) judge() {
 	c.lockers.last()
 	close(c.quiet)
 	c.pause(12 * time.Second) // for clients that still wait
-	c.orphans(cl)
+	c.judgeOrphans(cl)
 	c.punctual(cl)
 	c.dismissed()
 	c.bounded()
@@ -115,7 +115,7 @@ func (c *cluster) judge() {
 	c.acknowledged(first)
 	c.audited(first)
 	c.watched(first)
-	if c.returns(first, last.Header.Revision) {
+	if c.cutPower(first, last.Header.Revision) {
 		c.settled = first
 	}
 }
@@ -141,9 +141,9 @@ func (c *cluster) agreed(when string, upTo int64) (first []event, ok bool) {
 	return first, true
 }
 
-// returns cuts the power of all machines at once: the agreed writes have to be on their disks,
+// cutPower cuts the power of all machines at once: the agreed writes have to be on their disks,
 // and every member has to start again with them.
-func (c *cluster) returns(first []event, upTo int64) bool {
+func (c *cluster) cutPower(first []event, upTo int64) bool {
 	for _, h := range c.hosts {
 		h.end(nil, crashes)
 	}

@@ -220,7 +220,7 @@ func TestNoTermHasTwoLeaders(t *testing.T) {
 	found(t, "one leader of each term", judged(func(c *cluster) {
 		c.terms.leader = map[uint64]uint64{}
 		for _, seen := range [][2]uint64{{1, 7}, {2, 8}, {1, 7}, {3, 7}} {
-			c.leads(seen[0], seen[1])
+			c.judgeLeader(seen[0], seen[1])
 		}
 		if n := c.w.Counter("elections"); n != 3 || !maps.Equal(c.terms.all(), map[uint64]uint64{1: 7, 2: 8, 3: 7}) {
 			t.Errorf("%d elections and %v, want three terms", n, c.terms.all())
@@ -228,8 +228,8 @@ func TestNoTermHasTwoLeaders(t *testing.T) {
 	}), "")
 	found(t, "two leaders of a term", judged(func(c *cluster) {
 		c.terms.leader = map[uint64]uint64{}
-		c.leads(4, 7)
-		c.leads(4, 8)
+		c.judgeLeader(4, 7)
+		c.judgeLeader(4, 8)
 	}), "two leaders of term 4: 7 and 8")
 }
 
@@ -395,8 +395,8 @@ func TestWhatAHostIsTold(t *testing.T) {
 }
 
 func TestMemoryIsBounded(t *testing.T) {
-	found(t, "as much as is allowed", judged(func(c *cluster) { c.uses(heapPeak) }), "")
-	found(t, "too much, twice", judged(func(c *cluster) { c.uses(heapPeak + 1<<20); c.uses(heapPeak + 5<<20) }), "1025 MiB are in use, more than 1024")
+	found(t, "as much as is allowed", judged(func(c *cluster) { c.judgeMemory(heapPeak) }), "")
+	found(t, "too much, twice", judged(func(c *cluster) { c.judgeMemory(heapPeak + 1<<20); c.judgeMemory(heapPeak + 5<<20) }), "1025 MiB are in use, more than 1024")
 	if used := heap(); used < 1<<10 || used > 1<<40 {
 		t.Errorf("this program uses %d bytes", used)
 	}

@@ -156,9 +156,9 @@ func (c *cluster) abandoned(cl *clientv3.Client, l *lease) {
 	}
 }
 
-// suitors want the ID of a lease that is not renewed, again and again, until the world has been
+// runSuitors want the ID of a lease that is not renewed, again and again, until the world has been
 // judged: their requests must not keep the lease alive.
-func (c *cluster) suitors(number int) {
+func (c *cluster) runSuitors(number int) {
 	const id = 0x7777
 	name := fmt.Sprintf("s%d", number)
 	cl := c.client(name)
@@ -213,8 +213,8 @@ func (c *cluster) late(cl *clientv3.Client) {
 	}
 }
 
-// orphans judges that no lease is left but those of the suitors.
-func (c *cluster) orphans(cl *clientv3.Client) {
+// judgeOrphans judges that no lease is left but those of the suitors.
+func (c *cluster) judgeOrphans(cl *clientv3.Client) {
 	ctx, cancel := within(4 * time.Second)
 	defer cancel()
 	resp, err := cl.Leases(ctx)

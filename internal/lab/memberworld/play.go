@@ -77,7 +77,7 @@ func (c *cluster) play() {
 	c.work.Go(c.operate)
 	c.work.Go(c.attend)
 	for i := range c.spec.Clients {
-		c.work.Go(func() { c.registers(i) })
+		c.work.Go(func() { c.runRegisters(i) })
 	}
 	for i := range 2 {
 		c.work.Go(func() { c.leaseholder(i) })
@@ -90,7 +90,7 @@ func (c *cluster) play() {
 		c.work.Go(c.compact)
 	}
 	for i := range c.spec.Suitors {
-		c.work.Go(func() { c.suitors(i) })
+		c.work.Go(func() { c.runSuitors(i) })
 	}
 	c.lockers = c.newLockers(c.spec.Lockers)
 	began := c.w.Elapsed()

@@ -64,19 +64,19 @@ func (c *cluster) intrude(h *host, how string) {
 	c.w.Trace.Add("a stranger %s at %s, and knows %+v", how, h.name, s.knows)
 	switch how {
 	case "asks":
-		s.lies()
+		s.spreadLies()
 	case "babbles":
-		s.babbles()
+		s.babble()
 	case asksTooMuch:
 		s.target = fmt.Sprintf("%s:%d", h.name, clientPort)
-		s.babbles()
-		s.asksTooMuch(h)
+		s.babble()
+		s.askTooMuch(h)
 	case "poses as a member":
 		if len(s.knows.Members) > 0 {
-			s.speaks(s.knows.Members[s.r.IntN(len(s.knows.Members))].ID)
+			s.speak(s.knows.Members[s.r.IntN(len(s.knows.Members))].ID)
 		}
 	case "is made up":
-		s.speaks(s.r.Uint64() >> 1)
+		s.speak(s.r.Uint64() >> 1)
 	}
 }
 
@@ -105,8 +105,8 @@ func (s *stranger) lie() []byte {
 	return said
 }
 
-// lies asks, talks of members, and tells those that dial it that they were removed.
-func (s *stranger) lies() {
+// spreadLies asks, talks of members, and tells those that dial it that they were removed.
+func (s *stranger) spreadLies() {
 	t := s.listen(s.r.Uint64() >> 1)
 	if t == nil {
 		return
@@ -151,8 +151,8 @@ func (s *stranger) listen(self uint64) *peer.Transport {
 	return t
 }
 
-// babbles opens connections, and says nothing, or what makes no sense.
-func (s *stranger) babbles() {
+// babble opens connections, and says nothing, or what makes no sense.
+func (s *stranger) babble() {
 	dial := s.c.net.Dialer(s.p)
 	for range 100 {
 		ctx, cancel := within(time.Second)
@@ -175,8 +175,8 @@ func (s *stranger) babbles() {
 	s.c.pause(3 * time.Second) // and holds them
 }
 
-// speaks sends messages that only the leader may send, in words that no leader would use.
-func (s *stranger) speaks(self uint64) {
+// speak sends messages that only the leader may send, in words that no leader would use.
+func (s *stranger) speak(self uint64) {
 	t := s.listen(self)
 	if t == nil {
 		return

@@ -26,7 +26,7 @@ func TestEveryOneCompiles(t *testing.T) {
 	}
 	m := sourcesOf(t, root)
 	for _, mutant := range list {
-		if err := m.compiles(mutant.edits); err != nil {
+		if err := m.compile(mutant.edits); err != nil {
 			name, _ := filepath.Rel(root, filepath.Join(mutant.dir, mutant.name))
 			t.Errorf("%s does not compile: %v", name, err)
 		}
@@ -45,7 +45,7 @@ func TestWhatDoesNotCompile(t *testing.T) {
 		{"no Go", `return m, fmt.Errorf("want an edit")`, `return (`, "expected"},
 		{"another type", `return m, fmt.Errorf("want an edit")`, `return m, "want an edit"`, "does not implement error"},
 	} {
-		err := m.compiles([]Edit{{Path: path, Before: tt.before, After: tt.after}})
+		err := m.compile([]Edit{{Path: path, Before: tt.before, After: tt.after}})
 		if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s: %v, want %q", tt.what, err, tt.err)
 		}
@@ -114,9 +114,9 @@ func sourcesOf(t *testing.T, root string) *module {
 	return m
 }
 
-// compiles returns an error if a file is not valid Go once it is edited. Files for other systems,
+// compile returns an error if a file is not valid Go once it is edited. Files for other systems,
 // and those in other languages, are not looked at.
-func (m *module) compiles(edits []Edit) error {
+func (m *module) compile(edits []Edit) error {
 	texts := map[string]string{} // of edited files
 	for _, e := range edits {
 		dir, name := filepath.ToSlash(filepath.Dir(e.Path)), filepath.Base(e.Path)

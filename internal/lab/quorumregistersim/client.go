@@ -45,8 +45,8 @@ type client struct {
 	mark   *sim.Mark
 }
 
-// begins gives the client a new life, with a new identity and no memory.
-func (c *client) begins() {
+// begin gives the client a new life, with a new identity and no memory.
+func (c *client) begin() {
 	c.lives++
 	binary.BigEndian.PutUint64(c.me[:], c.w.Rand.Uint64())
 	c.me[14], c.me[15] = byte(c.number), byte(c.lives)
@@ -114,12 +114,12 @@ func (c *client) ask(op any) {
 	if _, read := op.(machine.Read); read {
 		kind = sim.Reads
 	}
-	c.mark = c.w.Begin(kind, c.host.Lane, "%s", c.asksFor())
+	c.mark = c.w.Begin(kind, c.host.Lane, "%s", c.name())
 	c.id++
 	c.host.Step(machine.Access{ID: c.id, Op: op})
 }
 
-func (c *client) asksFor() string {
+func (c *client) name() string {
 	switch c.op.(type) {
 	case machine.Read:
 		return "read"
@@ -137,7 +137,7 @@ func (c *client) outcome(out quorumregister.Outcome) {
 			c.p.violated("%s: operation %d ends, and is none that lasts", c.host.Lane, out.ID)
 			return
 		}
-		c.ends(out.Accessed)
+		c.end(out.Accessed)
 		if v, ok := out.Reply.(machine.Value); ok && c.w.Chance(0.3) {
 			c.goesOn = true
 			c.write(v.Next)
@@ -154,9 +154,9 @@ func (c *client) outcome(out quorumregister.Outcome) {
 	}
 }
 
-// ends records the end of the operation.
-func (c *client) ends(a machine.Accessed) {
-	c.w.Note("%s: %s ends with %v, %v", c.host.Lane, c.asksFor(), a.Reply, a.Err)
+// end records the end of the operation.
+func (c *client) end(a machine.Accessed) {
+	c.w.Note("%s: %s ends with %v, %v", c.host.Lane, c.name(), a.Reply, a.Err)
 	c.mark.End()
 	c.late()
 	o := registertest.Operation{Client: c.number, Begin: int64(c.since), End: int64(c.w.Now())}
@@ -190,25 +190,25 @@ func (c *client) ends(a machine.Accessed) {
 func (c *client) late() {
 	exempt := c.exempt || c.p.outages || c.p.restores
 	if lasts := c.w.Now() - c.asked; !exempt && lasts > patience {
-		c.p.violated("%s: %s lasts %v, though a majority of the bases answers", c.host.Lane, c.asksFor(), lasts)
+		c.p.violated("%s: %s lasts %v, though a majority of the bases answers", c.host.Lane, c.name(), lasts)
 	}
 }
 
-// crashes ends the client's life, for a while. Its operations may yet take effect.
-func (c *client) crashes() {
+// crash ends the client's life, for a while. Its operations may yet take effect.
+func (c *client) crash() {
 	if !c.host.Up() {
 		return
 	}
 	c.host.Crash()
 	if c.op != nil {
 		c.exempt = true
-		c.ends(machine.Accessed{Err: errGone})
+		c.end(machine.Accessed{Err: errGone})
 	}
-	c.host.After(c.w.Between(0, 5*time.Second), c.begins)
+	c.host.After(c.w.Between(0, 5*time.Second), c.begin)
 }
 
-// pauses stops the client for a while.
-func (c *client) pauses() {
+// pause stops the client for a while.
+func (c *client) pause() {
 	if !c.host.Up() || c.host.Paused() {
 		return
 	}

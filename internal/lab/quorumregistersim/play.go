@@ -84,7 +84,7 @@ func playWorld(w *sim.World) error {
 		clients = 1
 	}
 	for range clients {
-		p.add(w.Between(50*time.Millisecond, 3*time.Second)).begins()
+		p.add(w.Between(50*time.Millisecond, 3*time.Second)).begin()
 	}
 	for range 2 {
 		p.chaos(w.Between(20*time.Second, 60*time.Second))
@@ -146,11 +146,11 @@ func (p *play) restore() {
 
 func (p *play) crash() {
 	if !p.restores {
-		p.clients[p.w.Rand.IntN(len(p.clients))].crashes()
+		p.clients[p.w.Rand.IntN(len(p.clients))].crash()
 	}
 }
 
-func (p *play) pause() { p.clients[p.w.Rand.IntN(len(p.clients))].pauses() }
+func (p *play) pause() { p.clients[p.w.Rand.IntN(len(p.clients))].pause() }
 
 // settle ends all faults but death. Whatever lasts has to end then.
 func (p *play) settle() {
@@ -163,7 +163,7 @@ func (p *play) settle() {
 	w.Run(patience)
 	for _, c := range p.clients {
 		if c.op != nil && c.asked < began {
-			p.violated("%s: %s does not end, though nothing fails any more", c.host.Lane, c.asksFor())
+			p.violated("%s: %s does not end, though nothing fails any more", c.host.Lane, c.name())
 		}
 	}
 }

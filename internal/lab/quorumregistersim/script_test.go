@@ -30,140 +30,140 @@ var scripts = []struct {
 	play    func(s *stage)
 }{
 	{name: "new-then-old", play: func(s *stage) {
-		w, r, q := s.enters("w"), s.enters("r"), s.enters("q")
-		w.writes("old")
+		w, r, q := s.enter("w"), s.enter("r"), s.enter("q")
+		w.write("old")
 		w.rounds(0, 1, 2)
-		w.writes("new")
+		w.write("new")
 		w.served(0, 1)
 		w.served(0) // one base holds it
 		r.read()
 		r.served(0, 1)
-		r.lasts() // it must not show the new one before a majority holds it
+		r.wantUnanswered() // it must not show the new one before a majority holds it
 		r.served(1)
-		r.reads("new")
+		r.wantRead("new")
 		q.read()
 		q.rounds(1, 2)
-		q.reads("new")
+		q.wantRead("new")
 		w.served(1)
 	}},
 	{name: "new-then-old-is-regular", regular: true, play: func(s *stage) {
-		w, r := s.enters("w"), s.enters("r")
-		w.writes("old")
+		w, r := s.enter("w"), s.enter("r")
+		w.write("old")
 		w.rounds(0, 1, 2)
-		w.writes("new")
+		w.write("new")
 		w.served(0, 1)
 		w.served(0)
 		r.read()
 		r.served(0, 1)
-		r.reads("new")
+		r.wantRead("new")
 		r.read()
 		r.served(2) // which it was asked the first time
 		r.served(1, 2)
-		r.reads("old") // allowed, while the write lasts
+		r.wantRead("old") // allowed, while the write lasts
 	}},
 	{name: "what-agrees-is-not-written-back", play: func(s *stage) {
-		w, r := s.enters("w"), s.enters("r")
-		w.writes("x")
+		w, r := s.enter("w"), s.enter("r")
+		w.write("x")
 		w.rounds(0, 1, 2)
 		r.read()
 		r.served(0, 1)
-		r.reads("x") // at once
-		r.read()     // base 2 has not answered
+		r.wantRead("x") // at once
+		r.read()        // base 2 has not answered
 		r.served(0, 1)
-		r.reads("x")
+		r.wantRead("x")
 	}},
 	{name: "one-writer-after-another", play: func(s *stage) {
-		a, b, r := s.enters("a"), s.enters("b"), s.enters("r")
-		b.writes("first")
+		a, b, r := s.enter("a"), s.enter("b"), s.enter("r")
+		b.write("first")
 		b.rounds(0, 1)
-		a.writes("second")
+		a.write("second")
 		a.rounds(1, 2)
 		r.read()
 		r.rounds(0, 2)
-		r.reads("second")
+		r.wantRead("second")
 	}},
 	{name: "a-write-meets-every-read", bases: 4, play: func(s *stage) {
-		w, r := s.enters("w"), s.enters("r")
-		w.writes("x")
+		w, r := s.enter("w"), s.enter("r")
+		w.write("x")
 		w.rounds(0, 1, 2)
 		r.read()
 		r.served(3, 2)
-		r.lasts()
+		r.wantUnanswered()
 		r.rounds(1, 2, 3)
-		r.reads("x")
+		r.wantRead("x")
 	}},
 	{name: "a-failed-write-lands-after-the-next", play: func(s *stage) {
-		w, r := s.enters("w"), s.enters("r")
-		w.writes("stuck")
+		w, r := s.enter("w"), s.enter("r")
+		w.write("stuck")
 		w.served(0, 1)
-		w.sticks(0, 1)
-		w.writes("next")
+		w.stick(0, 1)
+		w.write("next")
 		w.served(0, 1, 0, 1)
 		w.done()
 		w.stuck[0].At, w.stuck[1].At = 2, 2 // it had gone to the third as well
-		w.lands(2)
+		w.land(2)
 		for _, pair := range [][]int{{1, 2}, {2, 0}, {0, 1}} {
 			r.read()
 			r.rounds(pair...)
-			r.reads("next")
+			r.wantRead("next")
 		}
 	}},
 	{name: "a-seq-is-used-once", play: func(s *stage) {
-		w := s.enters("w")
+		w := s.enter("w")
 		w.read()
 		w.served(0, 1)
 		next := w.saw().Next
-		w.asks(machine.Write{Data: []byte("a"), Seq: next}, true, "a")
+		w.ask(machine.Write{Data: []byte("a"), Seq: next}, true, "a")
 		w.served(0, 1)
 		w.done()
-		w.asks(machine.Write{Data: []byte("b"), Seq: next}, true, "b")
+		w.ask(machine.Write{Data: []byte("b"), Seq: next}, true, "b")
 		if w.ended != 1 || w.last.Err == nil {
 			w.t.Errorf("a second write under %d: %v, %v", next, w.last.Reply, w.last.Err)
 		}
 	}},
 	{name: "a-floor-is-exceeded", play: func(s *stage) {
-		w := s.enters("w")
+		w := s.enter("w")
 		s.bases[1].Floor = 9 // it has forgotten a register that went so far
-		w.writes("x")
+		w.write("x")
 		w.rounds(0, 1)
 		if v := w.last.Reply.(machine.Version); v.Seq <= 9 {
 			w.t.Errorf("the token is %d, and 9 was given before", v.Seq)
 		}
 	}},
 	{name: "a-late-answer-does-not-count", play: func(s *stage) {
-		w, r := s.enters("w"), s.enters("r")
+		w, r := s.enter("w"), s.enter("r")
 		r.read()
 		r.unanswered(1) // before the write, heard of after it
 		r.served(0, 2)
-		r.reads("")
-		w.writes("x")
+		r.wantRead("")
+		w.write("x")
 		w.rounds(0, 1)
 		r.read()
 		r.answered(1)
 		r.served(2)
-		r.lasts()
+		r.wantUnanswered()
 		r.served(1)
 		if r.op != nil {
 			r.rounds(2, 0)
 		}
-		r.reads("x")
+		r.wantRead("x")
 	}},
 	{name: "a-failure-is-no-answer", play: func(s *stage) {
-		w, r := s.enters("w"), s.enters("r")
-		w.writes("x")
+		w, r := s.enter("w"), s.enter("r")
+		w.write("x")
 		w.rounds(0, 1)
 		r.read()
 		r.served(2)
-		r.fails(1)
-		r.lasts()
+		r.fail(1)
+		r.wantUnanswered()
 		r.wait(retry)
 		r.rounds(1, 2)
-		r.reads("x")
+		r.wantRead("x")
 	}},
 	{name: "a-failure-is-tried-again", play: func(s *stage) {
-		w := s.enters("w")
-		w.writes("x") // base 2 hangs
-		w.fails(0)
+		w := s.enter("w")
+		w.write("x") // base 2 hangs
+		w.fail(0)
 		w.served(1)
 		w.wait(retry - 2*time.Millisecond)
 		if len(w.asked) > 1 {
@@ -171,40 +171,40 @@ var scripts = []struct {
 		}
 		w.wait(2 * time.Millisecond)
 		w.served(0)
-		w.fails(1)
+		w.fail(1)
 		w.served(0)
 		w.wait(retry)
 		w.served(1)
 		w.done()
 	}},
 	{name: "a-majority-that-fails-is-told", play: func(s *stage) {
-		w := s.enters("w")
-		w.writes("x")
-		w.fails(0)
-		w.lasts()
-		w.fails(1)
+		w := s.enter("w")
+		w.write("x")
+		w.fail(0)
+		w.wantUnanswered()
+		w.fail(1)
 		if w.ended != 1 || w.last.Err == nil {
 			w.t.Errorf("two of three have failed, and the third hangs: %v, %v", w.ended, w.last.Err)
 		}
 	}},
 	{name: "nobody-waits-for-a-minority", bases: 5, play: func(s *stage) {
-		w, r := s.enters("w"), s.enters("r")
+		w, r := s.enter("w"), s.enter("r")
 		for range 3 {
-			w.writes(string(rune('a' + len(s.history))))
+			w.write(string(rune('a' + len(s.history))))
 			w.rounds(1, 2, 4)
 			r.read()
 			r.rounds(1, 2, 4)
-			w.setsNote("n")
+			w.setNote("n")
 			w.rounds(1, 2, 4)
 		}
 	}},
 	{name: "a-hung-base-piles-nothing-up", play: func(s *stage) {
-		w := s.enters("w")
+		w := s.enter("w")
 		for _, data := range []string{"a", "b", "c"} {
-			w.writes(data)
+			w.write(data)
 			w.rounds(0, 1) // the stage fails if base 2 is asked again
 		}
-		w.writes("d")
+		w.write("d")
 		w.served(2) // now it answers, and learns the newest
 		w.served(0, 1)
 		w.served(2, 2, 0)
@@ -214,11 +214,11 @@ var scripts = []struct {
 		}
 	}},
 	{name: "a-base-goes-back", play: func(s *stage) {
-		w := s.enters("w")
-		w.writes("old")
+		w := s.enter("w")
+		w.write("old")
 		w.rounds(0, 1, 2)
 		s.bases[1].save()
-		w.writes("new")
+		w.write("new")
 		w.rounds(0, 1)
 		s.bases[1].restore()
 		w.read() // base 0 hangs; 2 does not know
@@ -226,50 +226,50 @@ var scripts = []struct {
 		if len(w.stale) != 1 || w.stale[0] != 1 {
 			w.t.Errorf("stale: %v, want base 1", w.stale)
 		}
-		w.lasts()
+		w.wantUnanswered()
 		w.answerAll(2)
-		w.lasts()
+		w.wantUnanswered()
 		w.wait(quiet)
 		w.answerAll(1, 2)
-		w.reads("new")
+		w.wantRead("new")
 	}},
 	{name: "a-base-that-went-back-is-not-counted-before-it-is-up-to-date", play: func(s *stage) {
-		w := s.enters("w")
-		w.writes("new")
+		w := s.enter("w")
+		w.write("new")
 		w.rounds(0, 1)
 		s.bases[1].restore()
 		w.read()
 		w.served(1)
 		w.wait(2 * quiet)
-		w.fails(1) // it does not take the value that it gets
+		w.fail(1) // it does not take the value that it gets
 		w.wait(retry)
 		w.answerAll(2)
-		w.lasts()
+		w.wantUnanswered()
 		w.answerAll(1, 2)
-		w.reads("new")
+		w.wantRead("new")
 	}},
 	{name: "a-base-that-went-back-is-quiet", bases: 1, play: func(s *stage) {
-		w := s.enters("w")
-		w.writes("new")
+		w := s.enter("w")
+		w.write("new")
 		w.rounds(0)
 		s.bases[0].restore()
 		w.read()
 		w.answerAll(0)
-		w.lasts() // the forgotten part may hold still
+		w.wantUnanswered() // the forgotten part may hold still
 		w.wait(quiet - 20*time.Millisecond)
 		w.answerAll(0)
-		w.lasts()
+		w.wantUnanswered()
 		w.wait(20 * time.Millisecond)
 		w.answerAll(0)
-		w.reads("new")
+		w.wantRead("new")
 	}},
 	{name: "a-base-may-not-forget-what-i-wrote", bases: 1, play: func(s *stage) {
-		w := s.enters("w")
-		w.writes("mine")
+		w := s.enter("w")
+		w.write("mine")
 		w.rounds(0)
 		w.read()
 		w.rounds(0)
-		w.reads("mine")
+		w.wantRead("mine")
 		s.bases[0].restore()
 		s.bases[0].Floor = 100 // for others have written other names since
 		w.read()
@@ -279,11 +279,11 @@ var scripts = []struct {
 		}
 		w.wait(quiet)
 		w.answerAll(0)
-		w.reads("mine")
+		w.wantRead("mine")
 	}},
 	{name: "a-base-may-forget-what-nobody-needs", bases: 1, play: func(s *stage) {
-		w, r := s.enters("w"), s.enters("r")
-		w.writes("another's")
+		w, r := s.enter("w"), s.enter("r")
+		w.write("another's")
 		w.rounds(0)
 		r.read()
 		r.rounds(0)
@@ -292,17 +292,17 @@ var scripts = []struct {
 		s.history = nil // there is nothing to compare it with
 		r.read()
 		r.rounds(0)
-		r.reads("")
+		r.wantRead("")
 		if len(r.stale) > 0 {
 			r.t.Errorf("stale: %v", r.stale)
 		}
 	}},
 	{name: "a-note-that-went-back", bases: 1, play: func(s *stage) {
-		w := s.enters("w")
-		w.setsNote("one")
+		w := s.enter("w")
+		w.setNote("one")
 		w.rounds(0)
 		s.bases[0].save()
-		w.setsNote("two")
+		w.setNote("two")
 		w.rounds(0)
 		s.bases[0].restore()
 		w.read()
@@ -312,14 +312,14 @@ var scripts = []struct {
 		}
 		w.wait(quiet)
 		w.answerAll(0)
-		w.shows("two")
+		w.wantNote("two")
 	}},
 	{name: "another's-note-went-back", bases: 1, play: func(s *stage) {
-		w, r := s.enters("w"), s.enters("r")
-		w.setsNote("one")
+		w, r := s.enter("w"), s.enter("r")
+		w.setNote("one")
 		w.rounds(0)
 		s.bases[0].save()
-		w.setsNote("two")
+		w.setNote("two")
 		w.rounds(0)
 		r.read()
 		r.rounds(0)
@@ -331,33 +331,33 @@ var scripts = []struct {
 		}
 	}},
 	{name: "the-newer-note-is-shown", play: func(s *stage) {
-		w, r := s.enters("w"), s.enters("r")
-		w.setsNote("one")
+		w, r := s.enter("w"), s.enter("r")
+		w.setNote("one")
 		w.served(0, 1, 2)
 		w.done()
-		w.setsNote("two")
+		w.setNote("two")
 		w.served(0, 1)
 		w.done()
 		for _, order := range [][]int{{0, 2}, {2, 0}} {
 			r.read()
 			r.rounds(order...)
-			r.shows("two")
+			r.wantNote("two")
 			r.answerAll(1)
 		}
 	}},
 	{name: "a-failed-note-lands-after-the-next", play: func(s *stage) {
-		w, r := s.enters("w"), s.enters("r")
-		w.setsNote("stuck")
-		w.sticks(0, 1)
-		w.setsNote("next")
+		w, r := s.enter("w"), s.enter("r")
+		w.setNote("stuck")
+		w.stick(0, 1)
+		w.setNote("next")
 		w.served(0, 1)
 		w.done()
 		w.stuck[0].At = 2 // it had gone to the third as well
-		w.lands(2)
+		w.land(2)
 		for _, order := range [][]int{{0, 2}, {2, 0}} {
 			r.read()
 			r.rounds(order...)
-			r.shows("next")
+			r.wantNote("next")
 			r.answerAll(1)
 		}
 	}},
@@ -380,8 +380,8 @@ func (a *actor) answerAll(bases ...int) {
 	}
 }
 
-// shows wants the read to have shown one note.
-func (a *actor) shows(note string) {
+// wantNote wants the read to have shown one note.
+func (a *actor) wantNote(note string) {
 	a.t.Helper()
 	a.done()
 	if notes := a.saw().Notes; len(notes) != 1 || string(notes[0].Data) != note {

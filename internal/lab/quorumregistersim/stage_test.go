@@ -46,8 +46,8 @@ type actor struct {
 	stale   []int
 }
 
-// enters brings a client on. Of two the later has the greater identity.
-func (s *stage) enters(name string) *actor {
+// enter brings a client on. Of two the later has the greater identity.
+func (s *stage) enter(name string) *actor {
 	a := &actor{stage: s, name: name, id: machine.ID{byte(len(s.actors) + 1)}}
 	a.m = quorumregister.Client(quorumregister.Config{Writer: a.id, Bases: len(s.bases), Atomic: s.atomic, Quiet: quiet, Retry: retry})
 	s.actors = append(s.actors, a)
@@ -72,14 +72,14 @@ func (a *actor) step(input any) {
 	for _, out := range rd.Outcomes {
 		switch event := out.Event.(type) {
 		case nil:
-			a.ends(out.Accessed)
+			a.end(out.Accessed)
 		case quorumregister.Stale:
 			a.stale = append(a.stale, event.Base)
 		}
 	}
 }
 
-func (a *actor) ends(end machine.Accessed) {
+func (a *actor) end(end machine.Accessed) {
 	a.ended++
 	a.last = end
 	o := *a.op
@@ -99,17 +99,17 @@ func (a *actor) ends(end machine.Accessed) {
 	}
 }
 
-func (a *actor) asks(op any, write bool, data string) {
+func (a *actor) ask(op any, write bool, data string) {
 	a.ended = 0
 	a.op = &registertest.Operation{Client: int(a.id[0]), Write: write, Data: data, Begin: int64(a.now) + 1}
 	a.step(machine.Access{ID: 1, Op: op})
 }
 
-func (a *actor) read()                { a.asks(machine.Read{}, false, "") }
-func (a *actor) writes(data string)   { a.asks(machine.Write{Data: []byte(data)}, true, data) }
-func (a *actor) setsNote(data string) { a.asks(machine.Note{Data: []byte(data)}, true, "") }
-func (a *actor) wait(d time.Duration) { a.now += d; a.wakes() }
-func (a *actor) wakes() {
+func (a *actor) read()                { a.ask(machine.Read{}, false, "") }
+func (a *actor) write(data string)    { a.ask(machine.Write{Data: []byte(data)}, true, data) }
+func (a *actor) setNote(data string)  { a.ask(machine.Note{Data: []byte(data)}, true, "") }
+func (a *actor) wait(d time.Duration) { a.now += d; a.wake() }
+func (a *actor) wake() {
 	for a.alarm <= machine.Mono(a.now) {
 		a.step(labstage.Wake{})
 	}
@@ -165,16 +165,16 @@ func (a *actor) answered(b int) {
 	a.step(machine.Accessed{ID: a.take(&a.late, b).ID, Reply: reply})
 }
 
-// fails lets a request to a base fail without effect.
-func (a *actor) fails(bases ...int) {
+// fail lets a request to a base fail without effect.
+func (a *actor) fail(bases ...int) {
 	a.t.Helper()
 	for _, b := range bases {
 		a.step(machine.Accessed{ID: a.take(&a.asked, b).ID, Err: errInjected})
 	}
 }
 
-// sticks is fails, but the request takes effect when it lands.
-func (a *actor) sticks(bases ...int) {
+// stick is fails, but the request takes effect when it lands.
+func (a *actor) stick(bases ...int) {
 	a.t.Helper()
 	for _, b := range bases {
 		x := a.take(&a.asked, b)
@@ -183,7 +183,7 @@ func (a *actor) sticks(bases ...int) {
 	}
 }
 
-func (a *actor) lands(b int) {
+func (a *actor) land(b int) {
 	a.t.Helper()
 	a.bases[b].do(a.take(&a.stuck, b).Op)
 }
@@ -196,16 +196,16 @@ func (a *actor) done() {
 	}
 }
 
-// lasts wants the operation to last.
-func (a *actor) lasts() {
+// wantUnanswered wants the operation to last.
+func (a *actor) wantUnanswered() {
 	a.t.Helper()
 	if a.ended > 0 {
 		a.t.Fatalf("%s: the operation has ended with %v, %v; want it to wait", a.name, a.last.Reply, a.last.Err)
 	}
 }
 
-// reads wants the last operation to have read data.
-func (a *actor) reads(want string) {
+// wantRead wants the last operation to have read data.
+func (a *actor) wantRead(want string) {
 	a.t.Helper()
 	a.done()
 	if got := string(a.saw().Data); got != want {

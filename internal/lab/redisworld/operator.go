@@ -22,8 +22,8 @@ func (o *operator) options(v *server) redis.Options {
 	return redis.Options{Addr: v.addr(), Obsolete: storage.Obsolete, Dial: o.dialer(o.p)}
 }
 
-// works until the end.
-func (o *operator) works() {
+// work until the end.
+func (o *operator) work() {
 	for !o.stopping() {
 		o.p.Sleep(2 * time.Second)
 		o.round()

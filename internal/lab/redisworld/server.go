@@ -174,7 +174,7 @@ func length(r *bufio.Reader, kind byte) (n int, err error) {
 // hook sees every command, also those of scripts.
 func (l *life) hook(c *miniserver.Peer, cmd string, args ...string) bool {
 	v := l.v
-	if why := l.refuses(cmd); why != "" {
+	if why := l.refusal(cmd); why != "" {
 		v.w.Count("answered "+strings.Fields(why)[0], 1)
 		c.WriteError(why)
 		return true
@@ -206,9 +206,9 @@ func (l *life) hook(c *miniserver.Peer, cmd string, args ...string) bool {
 	return false
 }
 
-// refuses returns why a command is not done. As in Redis, a script that has written may go on
+// refusal returns why a command is not done. As in Redis, a script that has written may go on
 // when memory is full.
-func (l *life) refuses(cmd string) string {
+func (l *life) refusal(cmd string) string {
 	var ill world.Kind
 	if k := l.v.ill.Load(); k != nil {
 		ill = *k
@@ -237,8 +237,8 @@ func (l *life) refuses(cmd string) string {
 	return ""
 }
 
-// falls makes a server ill for a while.
-func (v *server) falls(ill world.Kind, d time.Duration) bool {
+// disturb makes a server ill for a while.
+func (v *server) disturb(ill world.Kind, d time.Duration) bool {
 	if !v.ill.CompareAndSwap(nil, &ill) {
 		return false
 	}
@@ -313,8 +313,8 @@ func (v *server) empty() {
 	}
 }
 
-// takesOver makes the next process a replica's.
-func (v *server) takesOver() {
+// takeOver makes the next process a replica's.
+func (v *server) takeOver() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.promoted, v.replica = true, true

@@ -103,7 +103,7 @@ func play(t *testing.T, p plan) world.Result {
 			s.servers = append(s.servers, &server{scene: s, index: i, name: fmt.Sprint("s", i), sync: p.syncs[i], mute: p.mute && p.syncs[i] == 0})
 		}
 		s.begin()
-		w.Happen(s.happens)
+		w.Happen(s.carryOut)
 		judged := make(chan struct{})
 		go s.judge.Watch(judged)
 		var all sync.WaitGroup
@@ -111,7 +111,7 @@ func play(t *testing.T, p plan) world.Result {
 			all.Go(func() { s.host(i) })
 		}
 		op := &operator{s, w.Start("operator")}
-		all.Go(op.works)
+		all.Go(op.work)
 		time.Sleep(p.length)
 		w.Forgo()
 		time.Sleep(max(w.Calm()-w.Elapsed(), 0))
@@ -210,21 +210,21 @@ func (s *scene) host(i int) {
 	closing.Wait()
 }
 
-// happens carries out a fault that no process carries out itself, if it can.
-func (s *scene) happens(f world.Fault) bool {
+// carryOut carries out a fault that no process carries out itself, if it can.
+func (s *scene) carryOut(f world.Fault) bool {
 	for _, v := range s.servers {
 		if v.name == f.Who {
-			return s.strikes(v, f)
+			return s.strike(v, f)
 		}
 	}
 	if f.Kind == world.Kill {
-		return s.kills(f.Who)
+		return s.kill(f.Who)
 	}
-	return s.severs(f)
+	return s.sever(f)
 }
 
-// kills ends a process that takes leases; its host starts another.
-func (s *scene) kills(name string) bool {
+// kill ends a process that takes leases; its host starts another.
+func (s *scene) kill(name string) bool {
 	p := s.w.Process(name)
 	if p == nil {
 		return false
@@ -240,8 +240,8 @@ func (s *scene) kills(name string) bool {
 	return true
 }
 
-// severs carries out what befalls connections.
-func (s *scene) severs(f world.Fault) bool {
+// sever carries out what befalls connections.
+func (s *scene) sever(f world.Fault) bool {
 	switch f.Kind {
 	case world.Cut:
 		s.net.Cut(f.Who, f.With, f.For)
@@ -255,14 +255,14 @@ func (s *scene) severs(f world.Fault) bool {
 	return true
 }
 
-// strikes carries out what befalls a server.
-func (s *scene) strikes(v *server, f world.Fault) bool {
+// strike carries out what befalls a server.
+func (s *scene) strike(v *server, f world.Fault) bool {
 	switch f.Kind {
 	case world.Kill, world.Crash, takeover, emptied:
 	case full, unsaved, loading:
-		return v.falls(f.Kind, f.For)
+		return v.disturb(f.Kind, f.For)
 	default:
-		return s.severs(f)
+		return s.sever(f)
 	}
 	if v.mute && f.Kind == takeover {
 		return false // that is not known: such a server must not have replicas
@@ -289,7 +289,7 @@ func (s *scene) strikes(v *server, f world.Fault) bool {
 	v.stop(end, beside)
 	time.Sleep(f.For)
 	if f.Kind == takeover {
-		v.takesOver()
+		v.takeOver()
 	}
 	v.start()
 	return true

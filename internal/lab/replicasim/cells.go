@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// makes makes a plan as a goroutine of its own does: later.
-func (m *Member) makes(plan *replica.Plan) {
+// makePlan makes a plan as a goroutine of its own does: later.
+func (m *Member) makePlan(plan *replica.Plan) {
 	late := m.c.w.Between(20*time.Millisecond, 50*time.Millisecond)
 	if !m.c.Measured {
 		late = m.c.w.Between(0, 200*time.Millisecond)
@@ -107,9 +107,9 @@ func (c *Cluster) someCells() *placement.Configuration {
 	return conf
 }
 
-// gerrymanders divides the keys anew now and then, and with policies also changes the rule by
+// gerrymander divides the keys anew now and then, and with policies also changes the rule by
 // which that is done.
-func (c *Cluster) gerrymanders(every time.Duration, policies bool) {
+func (c *Cluster) gerrymander(every time.Duration, policies bool) {
 	c.w.After(c.w.Between(every/2, 3*every/2), func() {
 		if c.harsh.stop {
 			return
@@ -132,7 +132,7 @@ func (c *Cluster) gerrymanders(every time.Duration, policies bool) {
 			}
 			m.setCells(c.someCells(), func() {})
 		}
-		c.gerrymanders(every, policies)
+		c.gerrymander(every, policies)
 	})
 }
 

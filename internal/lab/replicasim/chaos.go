@@ -58,8 +58,8 @@ func (c *Cluster) leader() *Member {
 // leads reports whether a member believes to lead.
 func (m *Member) leads() bool { return m.Up() && m.replica.Status().Leader == m.ID }
 
-// handsTo asks a leader to pass leadership to a member.
-func (m *Member) handsTo(to *Member) { m.Step(replica.HandOver{To: to.ID}) }
+// handTo asks a leader to pass leadership to a member.
+func (m *Member) handTo(to *Member) { m.Step(replica.HandOver{To: to.ID}) }
 
 // died tells the others that a member's connections closed, most of the time.
 func (c *Cluster) died(dead *Member) {
@@ -78,7 +78,7 @@ func (c *Cluster) crash(m *Member, down time.Duration) {
 	c.died(m)
 	c.w.After(down, func() {
 		if !m.Up() && !m.gone {
-			m.boots()
+			m.startUp()
 		}
 	})
 }
@@ -226,7 +226,7 @@ func (c *Cluster) heal() {
 		m.stalled = false
 		m.apply()
 		if !m.Up() && !m.gone {
-			m.boots()
+			m.startUp()
 		}
 		if m.Paused() {
 			m.Resume()
@@ -292,8 +292,8 @@ func (c *Cluster) settle() error {
 		return fmt.Errorf("liveness: the leader was lost without a fault")
 	}
 	// The writes of the last expiry may be on their way.
-	c.w.Until(time.Second, func() bool { return c.differs(lead) == nil })
-	if m := c.differs(lead); m != nil {
+	c.w.Until(time.Second, func() bool { return c.laggard(lead) == nil })
+	if m := c.laggard(lead); m != nil {
 		return fmt.Errorf("convergence: member %d at %d, state %x; leader %d at %d, state %x",
 			m.ID, m.state.Index(), m.fingerprint(), lead.ID, lead.state.Index(), lead.fingerprint())
 	}
@@ -306,8 +306,8 @@ func (c *Cluster) settle() error {
 	return nil
 }
 
-// differs returns a member that has not applied all that the leader has.
-func (c *Cluster) differs(lead *Member) *Member {
+// laggard returns a member that has not applied all that the leader has.
+func (c *Cluster) laggard(lead *Member) *Member {
 	for _, m := range c.members {
 		if c.isMember(m) && (m.state.Index() != lead.state.Index() || m.fingerprint() != lead.fingerprint()) {
 			return m

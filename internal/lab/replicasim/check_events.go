@@ -90,7 +90,7 @@ func (k *checks) countPuts(w *sim.World, view kv.View, rev int64) {
 	for e := range events {
 		if e.KV.ModRevision == rev && len(e.KV.Value) > 0 {
 			k.revisions.puts[string(e.KV.Value)]++
-			k.revisions.surveys(w.Now(), rev, string(e.KV.Key), string(e.KV.Value))
+			k.revisions.noteSurveys(w.Now(), rev, string(e.KV.Key), string(e.KV.Value))
 		}
 	}
 }

@@ -14,16 +14,16 @@ type view struct {
 	index uint64
 }
 
-// publishes notes that a member shows another state, and wants that no reader may read an older
+// onPublish notes that a member shows another state, and wants that no reader may read an older
 // one from now on.
-func (c *Cluster) publishes(m *Member) {
+func (c *Cluster) onPublish(m *Member) {
 	v := m.view()
 	index := v.index
-	m.hub.publishes(v)
+	m.hub.onPublish(v)
 	if c.byKey() {
 		// A read of one key binds no reader of another key.
 		if index > 0 && len(c.surveyors) > 0 {
-			c.checks.shows(v.View)
+			c.checks.onShow(v.View)
 			for _, holder := range c.members {
 				c.mayReadKey(holder)
 			}
@@ -73,9 +73,9 @@ func (c *Cluster) mayReadKey(m *Member) {
 	}
 }
 
-// judges wants of a linearizable read that sets out now a state that includes
+// judgeRead wants of a linearizable read that sets out now a state that includes
 // whatever any member has shown by now, to watchers and readers of all kinds.
-func (c *Cluster) judges(m *Member, f func(kv.View)) func(view) {
+func (c *Cluster) judgeRead(m *Member, f func(kv.View)) func(view) {
 	floor := c.checks.published
 	return func(v view) {
 		if v.index < floor {

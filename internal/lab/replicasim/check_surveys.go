@@ -119,8 +119,8 @@ func (k *checks) showed(keys [surveyed]bool, rev int64) {
 	}
 }
 
-// shows notes a member's publications.
-func (k *checks) shows(v kv.View) {
+// onShow notes a member's publications.
+func (k *checks) onShow(v kv.View) {
 	for i, found := range surveyView(v) {
 		if found != nil {
 			k.floors[i] = max(k.floors[i], found.ModRevision)
@@ -159,9 +159,9 @@ func (k *checks) lookedAt(w *sim.World, m *Member, key []byte, rev, before int64
 	}
 }
 
-// surveys notes the changes of the surveyors' keys by a new revision that is shown for the
+// noteSurveys notes the changes of the surveyors' keys by a new revision that is shown for the
 // first time.
-func (r *revisions) surveys(now time.Duration, rev int64, key, value string) {
+func (r *revisions) noteSurveys(now time.Duration, rev int64, key, value string) {
 	if len(key) != 2 || key[0] != 'm' {
 		return
 	}

@@ -85,14 +85,14 @@ func TestCheckers(t *testing.T) {
 			[]func(*Cluster){history("", "1", "")},
 			[]func(*Cluster){history("", "1", "1")}},
 		{"a member may read less than another has shown",
-			[]func(*Cluster){leased(1, 4), shows(2, 5)},
-			[]func(*Cluster){leased(1, 5), shows(2, 5)}},
+			[]func(*Cluster){leased(1, 4), showState(2, 5)},
+			[]func(*Cluster){leased(1, 5), showState(2, 5)}},
 		{"a member gets a lease to read less than was shown",
-			[]func(*Cluster){shows(2, 5), leased(1, 4)},
-			[]func(*Cluster){shows(2, 5), leased(1, 5)}},
+			[]func(*Cluster){showState(2, 5), leased(1, 4)},
+			[]func(*Cluster){showState(2, 5), leased(1, 5)}},
 		{"a read finds less than was shown when it set out",
-			[]func(*Cluster){shows(2, 5), finds(1, 4)},
-			[]func(*Cluster){shows(2, 5), finds(1, 5)}},
+			[]func(*Cluster){showState(2, 5), findState(1, 4)},
+			[]func(*Cluster){showState(2, 5), findState(1, 5)}},
 		{"a survey finds half of a transaction",
 			[]func(*Cluster){landing(3, "s0.1", 0, 1), wrote(3, "s0.1", 0, 1), surveyOf(3, land{"s0.1"})},
 			[]func(*Cluster){landing(3, "s0.1", 0, 1), wrote(3, "s0.1", 0, 1), surveyOf(3, land{"s0.1", "s0.1"})}},
@@ -174,8 +174,8 @@ func leased(id uint64, index uint64) func(*Cluster) {
 	}
 }
 
-// shows has a member show the state of an index.
-func shows(id uint64, index uint64) func(*Cluster) {
+// showState has a member show the state of an index.
+func showState(id uint64, index uint64) func(*Cluster) {
 	return func(c *Cluster) {
 		m := member(c, id)
 		m.state = replica.NewApplier(machine.NodeID(id), 1)
@@ -184,21 +184,21 @@ func shows(id uint64, index uint64) func(*Cluster) {
 				panic(err)
 			}
 		}
-		m.applies(false)
-		c.publishes(m)
+		m.onApplied(false)
+		c.onPublish(m)
 	}
 }
 
-// finds has a reader at a member find the state of an index.
-func finds(id uint64, index uint64) func(*Cluster) {
-	return func(c *Cluster) { c.judges(member(c, id), func(kv.View) {})(view{index: index}) }
+// findState has a reader at a member find the state of an index.
+func findState(id uint64, index uint64) func(*Cluster) {
+	return func(c *Cluster) { c.judgeRead(member(c, id), func(kv.View) {})(view{index: index}) }
 }
 
 // landing has a revision put some of the surveyors' keys.
 func landing(rev int64, value string, keys ...int) func(*Cluster) {
 	return func(c *Cluster) {
 		for _, i := range keys {
-			c.checks.revisions.surveys(0, rev, string(surveyKey(i)), value)
+			c.checks.revisions.noteSurveys(0, rev, string(surveyKey(i)), value)
 		}
 	}
 }

@@ -85,7 +85,7 @@ func start(w *sim.World, o Options, harsh harshness) *Cluster {
 		c.ids = append(c.ids, machine.NodeID(i+1))
 	}
 	for _, id := range c.ids {
-		c.enlist(id).boots()
+		c.enlist(id).startUp()
 	}
 	return c
 }

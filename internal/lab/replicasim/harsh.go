@@ -61,7 +61,7 @@ func playReadLeases(w *sim.World) error {
 	c.Lockers(2)
 	c.janitor()
 	if w.Chance(0.5) {
-		c.politics(w.Between(200*time.Millisecond, 2*time.Second))
+		c.changePolicies(w.Between(200*time.Millisecond, 2*time.Second))
 	}
 	var err error
 	for range 2 {
@@ -90,8 +90,8 @@ func (c *Cluster) count() {
 	w.Count("locks taken", c.checks.entered)
 }
 
-// politics proposes one policy after the other, through any member.
-func (c *Cluster) politics(every time.Duration) {
+// changePolicies proposes one policy after the other, through any member.
+func (c *Cluster) changePolicies(every time.Duration) {
 	c.w.After(c.w.Between(every/2, 3*every/2), func() {
 		if c.harsh.stop {
 			return
@@ -100,7 +100,7 @@ func (c *Cluster) politics(every time.Duration) {
 			policy := [...]string{"all", "all", "leader", "off"}[c.w.Rand.IntN(4)]
 			m.propose(wrapperspb.String(policy), func(replica.Result, error) {})
 		}
-		c.politics(every)
+		c.changePolicies(every)
 	})
 }
 

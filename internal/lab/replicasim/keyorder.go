@@ -33,8 +33,8 @@ func (c *Cluster) byKey() bool { return quorumlease.Policy(c.ReadLease).ByKey() 
 // state is the newest state.
 func (m *Member) newest() view { return view{m.state.Store().View(), m.state.Index()} }
 
-// applies notes the state behind an entry.
-func (m *Member) applies(held bool) {
+// onApplied notes the state behind an entry.
+func (m *Member) onApplied(held bool) {
 	m.seen.Add(m.newest(), held)
 	m.seen.Reveal()
 	m.state.Released(m.seen.Through())
@@ -46,8 +46,8 @@ func (m *Member) view() view { return m.seen.Shown() }
 // Index is that of the last entry applied.
 func (v view) Index() uint64 { return v.index }
 
-// releases learns what may be seen.
-func (m *Member) releases(out replica.Released) {
+// onReleased learns what may be seen.
+func (m *Member) onReleased(out replica.Released) {
 	m.seen.Release(out)
 	m.state.Released(m.seen.Through())
 	m.reveal(nil)
@@ -56,7 +56,7 @@ func (m *Member) releases(out replica.Released) {
 // reveal shows what may be seen, and answers.
 func (m *Member) reveal(results []replica.Result) {
 	m.seen.Reveal()
-	m.c.publishes(m)
+	m.c.onPublish(m)
 	m.seen.Answer(results, func(r replica.Result, read view) {
 		if f := m.results[r.ID]; f != nil {
 			delete(m.results, r.ID)

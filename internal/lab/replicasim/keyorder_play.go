@@ -65,14 +65,14 @@ func playKeyOrder(w *sim.World) error {
 		c.janitor()
 	}
 	c.checks.quiet = w.Now() + 14*time.Second
-	c.gerrymanders(w.Between(100*time.Millisecond, 2*time.Second), w.Chance(0.5))
+	c.gerrymander(w.Between(100*time.Millisecond, 2*time.Second), w.Chance(0.5))
 	if w.Chance(0.5) {
-		c.wavers(w.Between(200*time.Millisecond, 3*time.Second))
+		c.waver(w.Between(200*time.Millisecond, 3*time.Second))
 	}
 	if besieged {
-		c.sieges(c.courier())
+		c.runSieges(c.courier())
 	} else if w.Chance(0.8) {
-		c.laggards()
+		c.delayLogs()
 	}
 	if w.Chance(0.5) {
 		c.slowAppliers()
@@ -102,8 +102,8 @@ func farApart(w *sim.World, longest time.Duration) func(a, b machine.NodeID) tim
 	return func(a, b machine.NodeID) time.Duration { return far[[2]machine.NodeID{a, b}] }
 }
 
-// wavers has the cluster change between policies of both orders.
-func (c *Cluster) wavers(every time.Duration) {
+// waver has the cluster change between policies of both orders.
+func (c *Cluster) waver(every time.Duration) {
 	c.w.After(c.w.Between(every/2, 3*every/2), func() {
 		if c.harsh.stop {
 			return
@@ -114,7 +114,7 @@ func (c *Cluster) wavers(every time.Duration) {
 			}[c.w.Rand.IntN(6)]
 			m.propose(wrapperspb.String(string(policy)), func(replica.Result, error) {})
 		}
-		c.wavers(every)
+		c.waver(every)
 	})
 }
 
@@ -148,9 +148,9 @@ func (c *Cluster) slowAppliers() {
 	})
 }
 
-// laggards has one member's log after another grow late. All other messages reach it, or all
+// delayLogs has one member's log after another grow late. All other messages reach it, or all
 // but news of releases.
-func (c *Cluster) laggards() {
+func (c *Cluster) delayLogs() {
 	c.w.After(c.w.Between(100*time.Millisecond, 1200*time.Millisecond), func() {
 		if c.harsh.stop || c.w.Now() >= c.checks.quiet {
 			return
@@ -171,7 +171,7 @@ func (c *Cluster) laggards() {
 		}
 		c.w.After(c.w.Between(50*time.Millisecond, time.Second), func() {
 			c.net.Take = nil
-			c.laggards()
+			c.delayLogs()
 		})
 	})
 }

@@ -60,8 +60,8 @@ type indexedRead struct {
 	f     func()
 }
 
-// boots starts the member from its disk.
-func (m *Member) boots() {
+// startUp starts the member from its disk.
+func (m *Member) startUp() {
 	m.c.checks.rebooted(m)
 	m.lives++
 	m.boot = m.lives<<32 | uint64(m.c.w.Rand.Uint32())
@@ -125,7 +125,7 @@ func (m *Member) boots() {
 	m.seen, m.keys = visibility.States[view]{}, keyReads{}
 	known := min(log.Released, max(log.HardState.GetCommit(), start.Index)) // as a node's storage says it
 	m.seen.Begin(view{}, m.newest(), max(start.Released, known))
-	m.c.publishes(m)
+	m.c.onPublish(m)
 	m.c.w.Note("start %d from %d", m.ID, start.Index)
 	if m.c.Paper != nil && m.c.Paper.WaitToRejoin {
 		m.Start(&pushlease.Absent{Replica: r, Self: m.ID, Until: forgotten})
@@ -167,11 +167,11 @@ func (m *Member) outcome(out replica.Outcome) {
 		m.keyLease = out
 		m.c.mayReadKey(m)
 	case replica.Released:
-		m.releases(out)
+		m.onReleased(out)
 	case replica.KeysReady:
 		m.keysReady(out)
 	case *replica.Plan:
-		m.makes(out)
+		m.makePlan(out)
 	case replica.AnswerLease:
 		if f := m.answers[out.ID]; f != nil {
 			delete(m.answers, out.ID)
@@ -194,7 +194,7 @@ func (m *Member) outcome(out replica.Outcome) {
 			f(replica.Result{}, out.Err)
 		}
 	case replica.Removed:
-		m.leaves()
+		m.leave()
 	case replica.LeaderChanged:
 		m.c.w.Note("member %d: leader %d term %d", m.ID, out.Leader, out.Term)
 		m.leadership.End()
@@ -242,17 +242,17 @@ func (m *Member) work() {
 				if !m.c.Measured {
 					m.c.checks.applied(m.c.w, m, e)
 				}
-				m.applies(item.Held)
+				m.onApplied(item.Held)
 			}
 			return m.c.Costs.entries(m.state.Store().Revision() - before), func() {
-				m.c.publishes(m)
+				m.c.onPublish(m)
 				m.report()
 				m.apply()
 			}
 		case replica.Restore:
 			m.restore(item.Index)
 			m.seen.Begin(view{}, m.newest(), m.state.Restored().Released)
-			m.c.publishes(m)
+			m.c.onPublish(m)
 			m.c.checks.watchLeases(m.c.w, m)
 			m.c.checks.watchEvents(m.c.w, m)
 			m.Step(m.state.Restored())
@@ -308,7 +308,7 @@ func (m *Member) propose(req proto.Message, f func(replica.Result, error)) {
 
 // read calls f when the state may be read linearizably.
 func (m *Member) read(f func(kv.View)) {
-	judged := m.c.judges(m, f)
+	judged := m.c.judgeRead(m, f)
 	if m.lease.Until == 0 {
 		m.confirmedRead(judged)
 	} else {

@@ -32,7 +32,7 @@ func (c *Cluster) newcomer() *Member {
 	id := machine.NodeID(len(c.members) + 1)
 	c.ids = append(c.ids, id)
 	m := c.enlist(id)
-	m.boots()
+	m.startUp()
 	return m
 }
 
@@ -55,8 +55,8 @@ func (m *Member) change(cc *raftpb.ConfChange, f func(error)) {
 	m.propose(cc, func(r replica.Result, err error) { f(cmp.Or(err, r.Err)) })
 }
 
-// leaves has a removed member stop, when the waiting clients were answered.
-func (m *Member) leaves() {
+// leave has a removed member stop, when the waiting clients were answered.
+func (m *Member) leave() {
 	m.c.w.Note("member %d was removed", m.ID)
 	m.After(m.c.w.Between(0, 200*time.Millisecond), m.switchOff)
 }
@@ -98,17 +98,17 @@ type reshaping struct {
 func (c *Cluster) reshape(d time.Duration) {
 	if c.harsh.reshape {
 		c.reshaping.until = c.w.Now() + d
-		c.reshapes()
+		c.reshapeNext()
 	}
 }
 
-func (c *Cluster) reshapes() {
+func (c *Cluster) reshapeNext() {
 	c.w.After(c.w.Between(0, 3*time.Second), func() {
 		if c.w.Now() < c.reshaping.until || c.reshaping.lost != nil {
 			if !c.reshaping.busy {
 				c.reshapeOnce()
 			}
-			c.reshapes()
+			c.reshapeNext()
 		}
 	})
 }

@@ -34,7 +34,7 @@ func play(w *sim.World) error {
 	if c.byKey() {
 		c.Surveyors(2, 2)
 		if static := c.ReadLease == string(quorumlease.Static); static || w.Chance(0.3) {
-			c.gerrymanders(w.Between(200*time.Millisecond, 4*time.Second), !static || w.Chance(0.3))
+			c.gerrymander(w.Between(200*time.Millisecond, 4*time.Second), !static || w.Chance(0.3))
 		}
 	}
 	c.Clients(4)

@@ -60,9 +60,9 @@ func playPushed(w *sim.World) error {
 	switch every := w.Between(200*time.Millisecond, 2*time.Second); {
 	case w.Chance(0.5):
 	case c.byKey():
-		c.gerrymanders(every, w.Chance(0.5))
+		c.gerrymander(every, w.Chance(0.5))
 	default:
-		c.politics(every)
+		c.changePolicies(every)
 	}
 	var err error
 	for range 2 {

@@ -21,7 +21,7 @@ var cellScripts = []script{
 		p, later := s.put(f, "k", "new"), (*call)(nil)
 		s.w.Run(50 * time.Millisecond) // the change is committed
 		later = s.put(f, "k", "newer")
-		s.lapses(h, "k", p, "new", later, "newer")
+		s.wantLapse(h, "k", p, "new", later, "newer")
 	}},
 	{name: "keys-taken-and-another-key-written", policy: "static/key", length: 2 * time.Second, play: func(s *stage) {
 		// R13. The change itself waits for a member that knows nothing of it: else no entry
@@ -107,7 +107,7 @@ var cellScripts = []script{
 		s.until(2*time.Second, "another leader", func() bool { return f.leads() && lead.follows(f) })
 		f.setCells(s.cells("default = 2"), func() {})
 		p := s.put(f, "k", "new")
-		s.lapses(h, "k", p, "new", nil, "")
+		s.wantLapse(h, "k", p, "new", nil, "")
 	}},
 	{name: "nothing-is-held-no-promise-is-asked-for", policy: "static/key", play: func(s *stage) {
 		_, f, h := s.three()
@@ -203,9 +203,9 @@ func (s *stage) reader(m *Member, key string) {
 	})
 }
 
-// lapses has a member read a key all the time while writes to it wait, and wants that it reads
+// wantLapse has a member read a key all the time while writes to it wait, and wants that it reads
 // the written value once that is done. The writes end when its promises do.
-func (s *stage) lapses(m *Member, key string, p *call, want string, q *call, then string) {
+func (s *stage) wantLapse(m *Member, key string, p *call, want string, q *call, then string) {
 	s.t.Helper()
 	before := m.local
 	s.until(4*time.Second, "the writes", func() bool {

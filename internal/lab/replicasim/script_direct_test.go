@@ -43,7 +43,7 @@ var directScripts = []script{
 		lead, f, g, x := s.members[0], s.members[1], s.members[2], s.members[3]
 		s.divide("default = 1")
 		s.success(time.Second, "a put", s.put(f, "k", "old"))
-		s.asks(lead)
+		s.ask(lead)
 		s.until(time.Second, "the leader has promises", func() bool { return lead.replica.Status().ReadLeases.Left != 0 })
 		s.w.Run(3 * tick)
 		s.hold(f, lead, "MsgAppResp", "quorumlease.Report")

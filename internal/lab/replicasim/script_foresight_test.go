@@ -55,7 +55,7 @@ var foresightScripts = []script{
 		s.w.Run(400 * time.Millisecond)
 		f.stall()
 		entries.away()
-		s.until(9*time.Second, "3 is overtaken", f.restores)
+		s.until(9*time.Second, "3 is overtaken", f.restorePending)
 		s.w.Run(300 * time.Millisecond)
 		for _, m := range []*Member{g, d, e} {
 			s.hold(lead, m)
@@ -107,7 +107,7 @@ var foresightScripts = []script{
 			}
 			return take(env)
 		}
-		s.asks(one)
+		s.ask(one)
 		s.until(time.Second, "it asks all voters for promises", func() bool { return len(asked) == 3 && asked[3] && asked[4] })
 	}},
 }

@@ -23,10 +23,10 @@ var heldScripts = []script{
 		lead.setCells(s.cells("default = 1,3"), func() {})
 		s.until(2*time.Second, "the change is in force", func() bool { return lead.state.ReadPolicy().ByKey() && f.state.ReadPolicy().ByKey() })
 		s.w.Run(2 * tick)
-		s.overtakes(lead, h, func() {
+		s.overtake(lead, h, func() {
 			s.success(5*time.Second, "the put", s.put(lead, "k", "new"))
 		})
-		s.appliesOne(h)
+		s.applyOne(h)
 		r := s.readKey(h, "k", "new")
 		s.w.Run(50 * time.Millisecond)
 		h.resume()
@@ -44,17 +44,17 @@ var heldScripts = []script{
 		h.stall()
 		s.success(time.Second, "a put", s.put(lead, "y", "2"))
 		s.w.Run(2 * tick)
-		s.overtakes(lead, h, func() {
+		s.overtake(lead, h, func() {
 			s.success(5*time.Second, "the put", s.put(lead, "k", "v", l.id))
 		})
-		s.appliesOne(h)
+		s.applyOne(h)
 		c := &call{}
 		lead.propose(&pb.LeaseRevokeRequest{ID: l.id}, c.end)
 		s.success(5*time.Second, "the end of the lease", c)
 		s.w.Run(20 * time.Millisecond)
 		r := s.readKey(h, "k", "")
 		s.w.Run(20 * time.Millisecond)
-		s.appliesOne(h)
+		s.applyOne(h)
 		s.w.Run(20 * time.Millisecond)
 		h.resume()
 		s.success(5*time.Second, "the read", r)
@@ -74,9 +74,9 @@ var heldScripts = []script{
 		s.hold(lead, h, growth...)
 		held := s.put(lead, "k", "new")
 		s.w.Run(30 * time.Millisecond)
-		s.overtakenBy(lead, f, func() bool { return len(f.applying) > 0 && f.restores() })
+		s.overtakenBy(lead, f, func() bool { return len(f.applying) > 0 && f.restorePending() })
 		for len(f.applying) > 0 {
-			s.appliesOne(f)
+			s.applyOne(f)
 			if v := f.view(); v.index > 0 {
 				if value, _ := lookUp(v.View, "k"); value == "new" && !held.done {
 					s.fatalf("what is held is published")
@@ -118,7 +118,7 @@ var heldScripts = []script{
 		s.hold(lead, h, growth...)
 		held := s.put(lead, "k", "new")
 		s.w.Run(50 * time.Millisecond)
-		s.restarts(f)
+		s.restart(f)
 		s.success(5*time.Second, "the put", held)
 	}},
 	{name: "silence-after-a-snapshot-of-both-orders", members: 5, policy: "static/key", length: 2 * time.Second, play: func(s *stage) {
@@ -163,7 +163,7 @@ var heldScripts = []script{
 		s.w.Run(3 * time.Second)
 		f.Disk.Forced = len(f.Disk.Durable) // all of it was written
 		f.crash()
-		f.boots()
+		f.startUp()
 		s.w.Run(3 * time.Second)
 		s.success(3*time.Second, "a read", s.read(f, "k"))
 	}},
@@ -213,15 +213,15 @@ var heldScripts = []script{
 	}},
 }
 
-// appliesOne lets a stalled applier do one thing.
-func (s *stage) appliesOne(m *Member) {
+// applyOne lets a stalled applier do one thing.
+func (s *stage) applyOne(m *Member) {
 	m.resume()
 	m.stall()
 	s.w.Run(5 * time.Millisecond)
 }
 
-// restores reports whether a snapshot waits for the applier.
-func (m *Member) restores() bool {
+// restorePending reports whether a snapshot waits for the applier.
+func (m *Member) restorePending() bool {
 	for _, item := range m.applying {
 		if _, ok := item.(replica.Restore); ok {
 			return true

@@ -78,10 +78,10 @@ var holderScripts = []script{
 		lead.takeSnapshot() // of all that there is
 		s.w.Run(time.Second)
 		old := s.hold(lead, h, "MsgApp")
-		h.boots()
+		h.startUp()
 		s.until(time.Second, "it has applied its own log", func() bool { return h.state.ReadPolicy() != "" })
 		h.stall()
-		s.asks(h)
+		s.ask(h)
 		old.release()
 		s.never(2*time.Second, "a lease, by a snapshot that is not loaded", h.leased)
 		r := s.fresh(s.read(h, "k"), "new")

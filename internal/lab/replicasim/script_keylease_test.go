@@ -59,7 +59,7 @@ var keyLeaseScripts = []script{
 		s.divide("default = 1,2")
 		s.success(time.Second, "a put", s.put(lead, "k", "old"))
 		s.unheard(f, "k")
-		s.success(300*time.Millisecond, "a delete", s.proposes(lead, &pb.DeleteRangeRequest{Key: []byte("a"), RangeEnd: []byte("z")}))
+		s.success(300*time.Millisecond, "a delete", s.propose(lead, &pb.DeleteRangeRequest{Key: []byte("a"), RangeEnd: []byte("z")}))
 		s.freshly(f, "k", "")
 	}},
 	{name: "released-and-not-applied-is-waited-for", policy: "static/key", length: 2 * time.Second, play: func(s *stage) {
@@ -118,7 +118,7 @@ var keyLeaseScripts = []script{
 		s.success(time.Second, "a put", s.put(lead, "k", "old"))
 		s.reader(f, "k")
 		s.w.Run(3 * tick)
-		s.doubts(f, f.Now().Mono)
+		s.doubt(f, f.Now().Mono)
 		s.w.Run(2 * tick)
 		s.hold(lead, f, growth...)
 		s.success(300*time.Millisecond, "a put", s.put(lead, "k", "new"))

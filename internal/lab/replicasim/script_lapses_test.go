@@ -183,7 +183,7 @@ var lapseScripts = []script{
 		h.crash()
 		p := s.put(lead, "k", "v")
 		s.w.Run(10 * time.Millisecond)
-		h.boots()
+		h.startUp()
 		s.bounded(2*tick+slack, p)
 	}},
 	{name: "policy-changes", policy: "leader", play: func(s *stage) {
@@ -195,7 +195,7 @@ var lapseScripts = []script{
 			lead.propose(wrapperspb.String(policy), c.end)
 			s.never(2*promiseLength, "the leader has no lease", func() bool { return !lead.leased() })
 			s.success(time.Second, "another policy", c)
-			s.asks(f)
+			s.ask(f)
 			s.until(time.Second, "followers do as it says", func() bool { return f.leased() == (policy == "all") })
 		}
 		c := &call{}

@@ -109,7 +109,7 @@ var leaderScripts = []script{
 		s.w.Run(3 * tick)
 		f.Disk.Forced = len(f.Disk.Durable) // so that it hears no news when it is back
 		f.crash()
-		f.boots()
+		f.startUp()
 		s.success(time.Second, "a put through it", s.put(f, "k", "v"))
 		s.success(time.Second, "a read through it", s.fresh(s.read(f, "k"), "v"))
 		if st := f.replica.Status(); st.Term != term {

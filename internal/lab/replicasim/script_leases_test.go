@@ -17,14 +17,14 @@ var leaseScripts = []script{
 		s.renewed(time.Second, s.renew(g, l))
 		s.kill(lead)
 		s.until(time.Second, "another leader", func() bool { return f.leads() })
-		s.endsBetween(l, 5*time.Second, 5500*time.Millisecond)
+		s.wantEndBetween(l, 5*time.Second, 5500*time.Millisecond)
 	}},
 	{name: "one-ttl-under-one-leader", play: func(s *stage) {
 		_, f, g := s.three()
 		l := s.grant(f, 1, 3)
 		s.w.Run(time.Second)
 		s.renewed(time.Second, s.renew(g, l))
-		s.endsBetween(l, 2999*time.Millisecond, 3200*time.Millisecond)
+		s.wantEndBetween(l, 2999*time.Millisecond, 3200*time.Millisecond)
 	}},
 	{name: "looking-does-not-renew", play: func(s *stage) {
 		lead, f, _ := s.three()
@@ -37,7 +37,7 @@ var leaseScripts = []script{
 		if answers != 9 {
 			s.fatalf("%d answers to 9 questions", answers)
 		}
-		s.endsBetween(l, 0, 400*time.Millisecond)
+		s.wantEndBetween(l, 0, 400*time.Millisecond)
 	}},
 	{name: "renewal-at-a-leader-that-slept", play: func(s *stage) {
 		// S-1. The renewal is in its inbox when it wakes; the news is not.
@@ -120,7 +120,7 @@ var leaseScripts = []script{
 		lead.Resume()
 		s.w.Run(50 * time.Millisecond)
 		s.lead(lead)
-		s.endsBetween(l, 1900*time.Millisecond, 2500*time.Millisecond)
+		s.wantEndBetween(l, 1900*time.Millisecond, 2500*time.Millisecond)
 	}},
 	{name: "renewal-meets-an-expiry", play: func(s *stage) {
 		lead, f, _ := s.three()
@@ -185,7 +185,7 @@ var leaseScripts = []script{
 		old.open = false
 		s.success(time.Second, "the revocation", s.revoke(lead, l))
 		f.crash()
-		f.boots()
+		f.startUp()
 		s.until(time.Second, "the follower finds its leader", func() bool { return f.follows(lead) })
 		lost := s.hold(f, lead, "leaseAsks")
 		r := s.renew(f, l)
@@ -204,7 +204,7 @@ var leaseScripts = []script{
 		s.renewed(time.Second, s.renew(g, l))
 		s.kill(lead)
 		s.until(time.Second, "another leader", func() bool { return f.leads() })
-		s.endsBetween(l, 4900*time.Millisecond, 5500*time.Millisecond)
+		s.wantEndBetween(l, 4900*time.Millisecond, 5500*time.Millisecond)
 	}},
 	{name: "checkpoint-outlives-its-leader", play: func(s *stage) {
 		lead, f, _ := s.three()
@@ -212,7 +212,7 @@ var leaseScripts = []script{
 		s.w.Run(4400 * time.Millisecond) // the third, at 4 s, may be up to three ticks late
 		s.kill(lead)
 		s.until(time.Second, "another leader", func() bool { return f.leads() })
-		s.endsBetween(l, 0, 1500*time.Millisecond)
+		s.wantEndBetween(l, 0, 1500*time.Millisecond)
 	}},
 	{name: "checkpoint-that-was-never-committed", play: func(s *stage) {
 		lead, f, g := s.three()
@@ -226,7 +226,7 @@ var leaseScripts = []script{
 		s.renewed(time.Second, s.renew(g, l))
 		s.mend()
 		s.lead(lead)
-		s.endsBetween(l, 4500*time.Millisecond, 6*time.Second)
+		s.wantEndBetween(l, 4500*time.Millisecond, 6*time.Second)
 	}},
 	{name: "checkpoint-behind-its-removal", play: func(s *stage) {
 		// The removal takes longer to commit than it takes for the next
@@ -246,7 +246,7 @@ var leaseScripts = []script{
 		s.renewed(time.Second, r)
 		s.kill(lead)
 		s.until(time.Second, "another leader", func() bool { return f.leads() })
-		s.endsBetween(l, 4500*time.Millisecond, 5500*time.Millisecond)
+		s.wantEndBetween(l, 4500*time.Millisecond, 5500*time.Millisecond)
 	}},
 	{name: "counting-waits-for-the-log", play: func(s *stage) {
 		// The new leader has the removal of a checkpoint in its log but has not
@@ -262,7 +262,7 @@ var leaseScripts = []script{
 		s.kill(lead)
 		s.until(time.Second, "another leader", func() bool { return f.leads() })
 		f.resume()
-		s.endsBetween(l, 4500*time.Millisecond, 5500*time.Millisecond)
+		s.wantEndBetween(l, 4500*time.Millisecond, 5500*time.Millisecond)
 	}},
 	{name: "leaders-come-and-go", play: func(s *stage) {
 		// Each leads for 0.45 TTL: enough to leave a checkpoint behind.
@@ -285,7 +285,7 @@ var leaseScripts = []script{
 			s.w.Run(3 * time.Second)
 			s.lead(next)
 		}
-		s.endsBetween(l, 9500*time.Millisecond, 10500*time.Millisecond)
+		s.wantEndBetween(l, 9500*time.Millisecond, 10500*time.Millisecond)
 	}},
 	{name: "granted-again-before-its-expiry", play: func(s *stage) {
 		// The leader has not applied that the lease was revoked and its ID
@@ -394,8 +394,8 @@ var leaseScripts = []script{
 	}},
 }
 
-// endsBetween wants a lease to end when a time between low and high has passed.
-func (s *stage) endsBetween(l *held, low, high time.Duration) {
+// wantEndBetween wants a lease to end when a time between low and high has passed.
+func (s *stage) wantEndBetween(l *held, low, high time.Duration) {
 	s.t.Helper()
 	from := s.w.Now()
 	s.until(high, "the lease ends", func() bool { return l.gone > 0 })

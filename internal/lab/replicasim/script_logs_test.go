@@ -25,7 +25,7 @@ var logScripts = []script{
 		lead.crash()
 		f.Disk.Slow = 0
 		s.mend()
-		f.boots()
+		f.startUp()
 		s.until(10*time.Second, "another leader", func() bool { return s.leaderBut(lead) != nil })
 		r := s.read(f, "k")
 		s.success(3*time.Second, "a read", r)
@@ -57,7 +57,7 @@ var logScripts = []script{
 		}
 		s.kill(lead)
 		s.until(time.Second, "another leader", func() bool { return f.leads() })
-		lead.boots()
+		lead.startUp()
 		s.mend()
 		s.once("k")
 	}},
@@ -94,7 +94,7 @@ var logScripts = []script{
 		s.success(3*time.Second, "a put through the one that came back", s.put(lead, "k", "v"))
 		s.together(time.Second)
 		lead.crash()
-		lead.boots()
+		lead.startUp()
 		s.together(3 * time.Second)
 		s.once("k")
 		s.lead(lead)
@@ -107,14 +107,14 @@ var logScripts = []script{
 		next := s.leaderBut(lead)
 		lead.keep(next.snapshots[len(next.snapshots)-1])
 		lead.crash()
-		lead.boots()
+		lead.startUp()
 		s.mend()
 		s.together(5 * time.Second)
 		s.success(3*time.Second, "a put", s.put(g, "k", "v"))
 		s.together(time.Second)
 		s.mend()
 		lead.crash()
-		lead.boots()
+		lead.startUp()
 		if at, want := lead.replica.Status().Last, next.replica.Status().Last; at < want {
 			s.fatalf("durable entries were forgotten: the log ends at %d, want %d", at, want)
 		}

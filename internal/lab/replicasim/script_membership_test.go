@@ -64,7 +64,7 @@ var membershipScripts = []script{
 		s.success(time.Second, "a put", s.put(d, "k", "v"))
 		s.together(5 * time.Second)
 		d.crash()
-		d.boots()
+		d.startUp()
 		s.together(5 * time.Second)
 	}},
 	{name: "member-that-waits-to-be-one", policy: "all", play: func(s *stage) {
@@ -117,7 +117,7 @@ var membershipScripts = []script{
 		hear.away()
 		f.switchOff()
 		lead.crash()
-		lead.boots()
+		lead.startUp()
 		s.until(3*time.Second, "it leads", lead.leads)
 		s.success(2*time.Second, "a put", s.put(lead, "k", "v"))
 		_ = c // its asker died
@@ -128,7 +128,7 @@ var membershipScripts = []script{
 		lead, f, d := s.members[0], s.members[1], s.members[2]
 		s.w.Run(tick)
 		f.crash()
-		f.boots()
+		f.startUp()
 		s.until(3*time.Second, "it is back", func() bool { return f.follows(lead) })
 		s.cutOff(d)
 		c := s.change(lead, replica.RemoveMember(2))
@@ -175,13 +175,13 @@ var membershipScripts = []script{
 		s.w.Run(5 * time.Millisecond)
 		s.released(s.put(lead, "k", "new"), h, 50*time.Millisecond)
 		s.success(time.Second, "the removal", c)
-		s.never(time.Second, "one that was removed has a lease again", func() bool { s.asks(h); return h.leased() })
+		s.never(time.Second, "one that was removed has a lease again", func() bool { s.ask(h); return h.leased() })
 	}},
 	{name: "removed-holder-in-key-order", policy: "all/key", play: func(s *stage) {
 		// As before; the change is a barrier for members that hold any keys.
 		lead, g, h := s.three()
 		s.hold(h, lead, "quorumlease.Request")
-		s.asks(h)
+		s.ask(h)
 		s.w.Run(tick)
 		s.hold(lead, h)
 		s.hold(h, lead)
@@ -204,7 +204,7 @@ var membershipScripts = []script{
 		lead, f, h, g := s.members[0], s.members[1], s.members[2], s.members[3]
 		s.hold(h, lead, "quorumlease.Request")
 		s.hold(h, f, "quorumlease.Request")
-		s.asks(h)
+		s.ask(h)
 		s.w.Run(tick)
 		s.hold(lead, g)
 		s.success(time.Second, "a removal", s.change(lead, replica.RemoveMember(4)))
@@ -236,7 +236,7 @@ var membershipScripts = []script{
 		lead, f, h, g := s.members[0], s.members[1], s.members[2], s.members[3]
 		s.hold(h, lead, "quorumlease.Request")
 		s.hold(h, g, "quorumlease.Request")
-		s.asks(h)
+		s.ask(h)
 		s.w.Run(tick)
 		late := s.hold(lead, h, news...)
 		s.change(f, replica.RemoveMember(4))

@@ -242,7 +242,7 @@ var orderScripts = []script{
 		lead, _, h := s.three()
 		s.order("all")
 		s.success(time.Second, "a put", s.put(lead, "k", "old"))
-		s.overtakes(lead, h, func() {
+		s.overtake(lead, h, func() {
 			lead.setCells(s.cells("default = 1"), func() {})
 		})
 		s.hold(lead, h, growth...)
@@ -261,7 +261,7 @@ var orderScripts = []script{
 		s.divide("key:k = 1,3; default = 1")
 		s.success(time.Second, "a put", s.put(lead, "k", "old"))
 		s.w.Run(2 * tick)
-		s.overtakes(lead, h, func() {
+		s.overtake(lead, h, func() {
 			lead.setCells(s.cells("default = 1"), func() {})
 		})
 		s.hold(lead, h, growth...)
@@ -284,7 +284,7 @@ var orderScripts = []script{
 		s.w.Run(20 * time.Millisecond)
 		s.success(time.Second, "another put", s.put(lead, "z", "1"))
 		s.until(time.Second, "the follower has it", func() bool { return f.state.Index() == lead.state.Index() })
-		s.restarts(f)
+		s.restart(f)
 		s.w.Run(300 * time.Millisecond)
 		r := s.readKey(f, "k", "new")
 		s.never(200*time.Millisecond, "what is held is shown", func() bool {
@@ -310,7 +310,7 @@ var orderScripts = []script{
 		s.w.Run(400 * time.Millisecond)
 		f.crash()
 		s.cutOff(lead)
-		f.boots()
+		f.startUp()
 		for _, o := range s.members {
 			o.Step(replica.Down{Node: lead.ID})
 		}
@@ -337,7 +337,7 @@ var orderScripts = []script{
 		// them, whatever promises were made to the one before.
 		lead, f, g := s.three()
 		s.divide("default = 3")
-		s.asks(lead)
+		s.ask(lead)
 		s.until(time.Second, "the leader has promises", func() bool { return lead.replica.Status().ReadLeases.Left != 0 })
 		s.cutOff(lead)
 		f.Step(replica.Down{Node: lead.ID})
@@ -361,7 +361,7 @@ var orderScripts = []script{
 		s.success(time.Second, "a put", s.put(lead, "k", "old"))
 		s.success(time.Second, "a put", s.put(lead, "j", "old"))
 		s.w.Run(3 * tick)
-		s.asks(lead)
+		s.ask(lead)
 		s.until(time.Second, "the leader has promises", func() bool { return lead.replica.Status().ReadLeases.Left != 0 })
 		for _, o := range s.members[1:4] {
 			for _, m := range []*Member{lead, h} {
@@ -520,10 +520,10 @@ func (s *stage) order(policy string) {
 	s.w.Run(2 * tick)
 }
 
-// overtakes cuts a member off while something happens and the log goes on without it,
+// overtake cuts a member off while something happens and the log goes on without it,
 // until it needs a snapshot. Then it has a lease, and its applier stands still before
 // that snapshot.
-func (s *stage) overtakes(lead, m *Member, f func()) {
+func (s *stage) overtake(lead, m *Member, f func()) {
 	s.t.Helper()
 	s.cutOff(m)
 	s.w.Run(2500 * time.Millisecond) // the promises to it are over
@@ -535,7 +535,7 @@ func (s *stage) overtakes(lead, m *Member, f func()) {
 	m.stall()
 	s.mend()
 	s.until(10*time.Second, m.Lane+" has a lease before its snapshot is loaded", func() bool {
-		s.asks(m)
+		s.ask(m)
 		return m.replica.Status().ReadLeases.Left != 0
 	})
 	s.w.Run(2 * tick)
@@ -544,12 +544,12 @@ func (s *stage) overtakes(lead, m *Member, f func()) {
 	}
 }
 
-// restarts has a member start again from a snapshot of its applied state.
-func (s *stage) restarts(m *Member) {
+// restart has a member start again from a snapshot of its applied state.
+func (s *stage) restart(m *Member) {
 	m.takeSnapshot()
 	s.w.Run(400 * time.Millisecond)
 	m.crash()
-	m.boots()
+	m.startUp()
 }
 
 // askKey asks the replica for a read in key order, whatever policy its member knows of;

@@ -61,14 +61,14 @@ var ownScripts = []script{
 		lead = s.members[1]
 		s.success(time.Second, "a put", s.put(lead, "k", "1"))
 		waits("2", "") // not heard of at all
-		old.boots()
+		old.startUp()
 		s.until(time.Second, "it has the log", func() bool { return old.state.Index() == lead.state.Index() })
 		waits("3", "")
 		again := func(is bool, value string) {
 			s.t.Helper()
 			old.crash()
 			older = is
-			old.boots()
+			old.startUp()
 			s.success(time.Second, "a put", s.put(lead, "k", value))
 			s.until(time.Second, "it has the log", func() bool { return old.state.Index() == lead.state.Index() })
 			s.w.Run(tick)

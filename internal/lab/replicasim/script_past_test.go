@@ -44,9 +44,9 @@ var pastScripts = []script{
 			return n > 0 && f.snapshots[n-1].index == lead.replica.Status().Last
 		})
 		f.crash()
-		f.boots()
+		f.startUp()
 		s.w.Run(1050 * time.Millisecond) // it was bound to no member that it does not know
-		s.asks(lead)
+		s.ask(lead)
 		s.put(lead, "j", "by which the others hear what the leader has")
 		s.overtaken(lead, f, "new")
 	}},
@@ -98,7 +98,7 @@ var pastScripts = []script{
 		s.until(500*time.Millisecond, "another leader", f.leads)
 		s.hold(lead, g, "MsgApp", "MsgHeartbeat", "MsgPreVote", "MsgVote", "quorumlease.News", "quorumlease.Return")
 		asked.away()
-		s.asks(lead)
+		s.ask(lead)
 		s.overtaken(lead, f, "new")
 	}},
 	{name: "leader-that-came-to-hold-the-key", policy: "static/key", length: 2 * time.Second, play: func(s *stage) {
@@ -117,7 +117,7 @@ var pastScripts = []script{
 		s.w.Run(10 * time.Millisecond)
 		lead.setCells(s.cells("default = 1,2"), func() {})
 		s.until(100*time.Millisecond, "it is committed", func() bool { return lead.replica.Status().Commit == lead.replica.Status().Last })
-		s.asks(lead)
+		s.ask(lead)
 		s.w.Run(50 * time.Millisecond)
 		s.cutOff(lead)
 		f.Step(replica.Down{Node: lead.ID})

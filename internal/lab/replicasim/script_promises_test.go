@@ -22,7 +22,7 @@ var promiseScripts = []script{
 		s.success(time.Second, "a put that nobody else has to know of", p)
 		s.hold(h, lead, "quorumlease.Request")
 		promises := s.hold(g, h, "quorumlease.Promise")
-		s.asks(h)
+		s.ask(h)
 		promises.catch(2)
 		promises.pass(1)
 		s.never(50*time.Millisecond, "a promise counts that was made behind an entry", h.leased)
@@ -39,7 +39,7 @@ var promiseScripts = []script{
 			s.hold(h, o, "quorumlease.Request")
 		}
 		s.w.Run(tick)
-		s.asks(h)
+		s.ask(h)
 		s.w.Run(20 * time.Millisecond)
 		s.hold(lead, h, news...)
 		s.hold(lead, s.members[3], news...)
@@ -53,7 +53,7 @@ var promiseScripts = []script{
 		s.w.Run(tick)
 		s.hold(d, lead, "quorumlease.Request")
 		s.hold(d, f, "quorumlease.Request")
-		s.asks(d)
+		s.ask(d)
 		s.w.Run(20 * time.Millisecond)
 		s.hold(lead, d, news...)
 		s.hold(lead, g, news...)
@@ -67,7 +67,7 @@ var promiseScripts = []script{
 		s.hold(h, lead, "quorumlease.Request")
 		requests := s.hold(h, g, "quorumlease.Request")
 		promises := s.hold(g, h, "quorumlease.Promise")
-		s.asks(h)
+		s.ask(h)
 		requests.catch(1)
 		requests.pass(0)
 		requests.catch(4)
@@ -96,7 +96,7 @@ var promiseScripts = []script{
 		s.w.Run(tick)
 		h.Drift(-0.999)
 		s.cutOff(h)
-		s.doubts(h, h.Now().Mono)
+		s.doubt(h, h.Now().Mono)
 		s.success(time.Second, "a put", s.put(lead, "k", "new"))
 		s.never(time.Second, "it has a lease", h.leased)
 	}},
@@ -109,7 +109,7 @@ var promiseScripts = []script{
 		s.hold(lead, h, "MsgApp")
 		since := g.Now().Mono
 		g.StepMono(6 * time.Second)
-		s.doubts(g, since)
+		s.doubt(g, since)
 		s.released(s.put(lead, "k", "new"), h, 2*time.Second)
 	}},
 	{name: "clock-that-runs-too-fast", policy: "all", length: 2 * time.Second, play: func(s *stage) {
@@ -120,7 +120,7 @@ var promiseScripts = []script{
 		s.granted(h, g)
 		s.hold(h, g, "quorumlease.Request")
 		s.hold(lead, h, "MsgApp")
-		s.fails(g)
+		s.failClock(g)
 		s.released(s.put(lead, "k", "new"), h, 4*time.Second)
 	}},
 	{name: "clock-that-stays-in-doubt", policy: "all", length: 400 * time.Millisecond, play: func(s *stage) {
@@ -128,7 +128,7 @@ var promiseScripts = []script{
 		lead, g, h := s.three()
 		s.holding(h)
 		s.granted(h, g)
-		s.fails(g)
+		s.failClock(g)
 		s.w.Run(time.Second)
 		s.holding(h)
 		h.crash()
@@ -150,18 +150,18 @@ var promiseScripts = []script{
 		s.w.Run(250 * time.Millisecond)
 		s.hold(lead, h, "MsgApp")
 		s.success(50*time.Millisecond, "the write", s.put(lead, "k", "new"))
-		s.doubts(g, since)
+		s.doubt(g, since)
 		s.mend()
 		s.hold(lead, h, "MsgApp")
-		s.never(150*time.Millisecond, "it has a lease", func() bool { s.asks(h); return h.leased() })
+		s.never(150*time.Millisecond, "it has a lease", func() bool { s.ask(h); return h.leased() })
 	}},
 	{name: "clock-that-is-right-again", policy: "all", play: func(s *stage) {
 		// Doubt ends, and then all is as before.
 		_, _, h := s.three()
 		s.holding(h)
-		s.doubts(h, h.Now().Mono)
+		s.doubt(h, h.Now().Mono)
 		s.until(10*time.Millisecond, "it gives its lease back", func() bool { return !h.leased() })
-		s.never(900*time.Millisecond, "it has a lease", func() bool { s.asks(h); return h.leased() })
+		s.never(900*time.Millisecond, "it has a lease", func() bool { s.ask(h); return h.leased() })
 		s.holding(h)
 	}},
 	{name: "promise-of-another-length", policy: "all", length: 500 * time.Millisecond, play: func(s *stage) {
@@ -170,7 +170,7 @@ var promiseScripts = []script{
 		s.w.Run(tick)
 		s.LeaseLength = 100 * time.Millisecond
 		g.crash()
-		g.boots()
+		g.startUp()
 		s.w.Run(time.Second)
 		s.granted(h, g)
 		s.hold(h, g, "quorumlease.Request")
@@ -184,15 +184,15 @@ var promiseScripts = []script{
 		s.w.Run(tick)
 		s.hold(h, lead, "quorumlease.Request")
 		promises := s.hold(g, h, "quorumlease.Promise")
-		s.asks(h)
+		s.ask(h)
 		promises.catch(1)
 		h.Disk.Forced = len(h.Disk.Durable)
 		h.crash()
-		h.boots()
+		h.startUp()
 		s.until(time.Second, "it is back", func() bool { return h.follows(lead) && h.state.Index() == lead.state.Index() })
 		s.w.Run(300 * time.Millisecond) // the promise has run out
 		lost := s.hold(h, g, "quorumlease.Request")
-		s.asks(h)
+		s.ask(h)
 		lost.catch(1)
 		s.hold(lead, h, news...)
 		promises.pass(0)
@@ -215,7 +215,7 @@ var promiseScripts = []script{
 		p := s.put(lead, "k", "new")
 		s.w.Run(5 * time.Millisecond)
 		h.crash()
-		h.boots()
+		h.startUp()
 		earlier.pass(0)
 		s.success(30*time.Millisecond, "a put that waited for the life before", p)
 	}},
@@ -233,7 +233,7 @@ var promiseScripts = []script{
 		s.hold(lead, h, news...)
 		p := s.put(lead, "k", "new")
 		for range 3 {
-			s.asks(h) // so that it is not given back again
+			s.ask(h) // so that it is not given back again
 			s.w.Run(10 * time.Millisecond)
 		}
 		s.hold(h, g, "quorumlease.Request", "quorumlease.Return")
@@ -261,7 +261,7 @@ var promiseScripts = []script{
 		later.catch(1)
 		s.success(time.Second, "a put under the new leader", s.put(c, "k", "new"))
 		s.w.Run(20 * time.Millisecond)
-		s.asks(h)
+		s.ask(h)
 		s.w.Run(10 * time.Millisecond)
 		later.pass(0) // no more than the first entry of the term
 		s.never(50*time.Millisecond, "it reads without the second", h.leased)

@@ -76,7 +76,7 @@ var proposalScripts = []script{
 		s.w.Run(1500 * time.Millisecond)
 		r.open = false
 		f.crash()
-		f.boots()
+		f.startUp()
 		s.until(time.Second, "the follower finds its leader", func() bool { return f.follows(lead) })
 		blind := s.hold(lead, f, "MsgApp", "MsgHeartbeat")
 		s.put(f, "k", "v")
@@ -106,7 +106,7 @@ var proposalScripts = []script{
 		s.w.Run(20 * time.Millisecond)
 		s.kill(lead)
 		s.success(2*time.Second, "the put, under the next leader", p)
-		lead.boots()
+		lead.startUp()
 		s.once("k")
 	}},
 	{name: "deposed-with-a-batch-of-its-own", play: func(s *stage) {
@@ -130,7 +130,7 @@ var proposalScripts = []script{
 		s.kill(lead)
 		s.until(5*time.Second, "another leader", func() bool { return f.leads() || g.leads() })
 		s.mend()
-		lead.boots()
+		lead.startUp()
 		s.once("k")
 		if p.ok {
 			s.fatalf("a request was answered by a member that had died")
@@ -144,7 +144,7 @@ var proposalScripts = []script{
 		s.kill(lead)
 		s.until(time.Second, "another leader", func() bool { return f.leads() })
 		s.mend()
-		lead.boots()
+		lead.startUp()
 		s.success(time.Second, "the put", p)
 		s.once("k")
 	}},
@@ -190,7 +190,7 @@ var proposalScripts = []script{
 		lead, f, _ := s.three()
 		s.success(time.Second, "the first put", s.put(f, "first", "v"))
 		f.crash()
-		f.boots()
+		f.startUp()
 		f.stall()
 		s.until(time.Second, "the follower finds its leader", func() bool { return f.follows(lead) })
 		h := s.hold(f, lead, "forward")

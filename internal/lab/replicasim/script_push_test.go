@@ -173,7 +173,7 @@ var pushScripts = []script{
 		s.hold(g, h, "pushlease.Pushed")
 		s.hold(lead, h, news...)
 		g.crash()
-		g.boots()
+		g.startUp()
 		back, p := s.w.Now(), s.put(lead, "k", "new")
 		s.released(p, h, pushLengths.Wait())
 		if took := s.w.Now() - back; took < pushLengths.Wait() {

@@ -44,7 +44,7 @@ var readScripts = []script{
 		old.catch(1)
 		old.open = false
 		f.crash()
-		f.boots()
+		f.startUp()
 		s.until(time.Second, "the follower finds its leader", func() bool {
 			return f.follows(lead) && f.state.Index() == lead.state.Index()
 		})
@@ -160,7 +160,7 @@ var readScripts = []script{
 		s.success(time.Second, "a put under the new leader", s.put(g, "k", "new"))
 		f.crash()
 		f.Disk.Slow = 0
-		f.boots()
+		f.startUp()
 		s.hold(g, f)
 		beats.release()
 		r := s.fresh(s.read(f, "k"), "new")
@@ -236,7 +236,7 @@ var readScripts = []script{
 		}
 		m.crash()
 		m.Disk.Slow = 500 * time.Millisecond
-		m.boots()
+		m.startUp()
 		s.success(3*time.Second, "the read", s.fresh(s.read(m, "k"), "new"))
 	}},
 }

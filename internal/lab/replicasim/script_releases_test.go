@@ -24,7 +24,7 @@ var releaseScripts = []script{
 		lead, g, h := s.three()
 		s.w.Run(tick)
 		s.granted(h, g)
-		s.restartsUnder(lead, g, h)
+		s.restartUnder(lead, g, h)
 	}},
 	{name: "grantor-restarts-with-a-learner", learners: 1, policy: "all", length: 500 * time.Millisecond, play: func(s *stage) {
 		// R14. Learners hold leases, too.
@@ -32,7 +32,7 @@ var releaseScripts = []script{
 		d := s.members[3]
 		s.w.Run(tick)
 		s.granted(d, f, g)
-		s.restartsUnder(lead, g, d)
+		s.restartUnder(lead, g, d)
 	}},
 	{name: "grantor-restarts-with-a-shorter-length", policy: "all", length: 500 * time.Millisecond, play: func(s *stage) {
 		// R14, Q-6. The promises that it forgot were longer than those it makes now.
@@ -40,7 +40,7 @@ var releaseScripts = []script{
 		s.w.Run(tick)
 		s.granted(h, g)
 		s.LeaseLength = 20 * time.Millisecond
-		s.restartsUnder(lead, g, h)
+		s.restartUnder(lead, g, h)
 	}},
 	{name: "receipt-of-an-earlier-life", policy: "all", play: func(s *stage) {
 		// The holder had the entry in memory and said so. It comes back
@@ -62,7 +62,7 @@ var releaseScripts = []script{
 		h.Disk.Queue = nil
 		h.crash()
 		h.Disk.Slow = 0
-		h.boots()
+		h.startUp()
 		s.hold(lead, h, growth...)
 		s.hold(h, lead, "quorumlease.Request")
 		s.holding(h)
@@ -125,8 +125,8 @@ var releaseScripts = []script{
 			o.Step(replica.Down{Node: lead.ID})
 		}
 		s.until(time.Second, "another leader", func() bool { return d.follows(c) && e.follows(c) })
-		h.boots()
-		learner.boots()
+		h.startUp()
+		learner.startUp()
 		s.mend()
 		s.until(5*time.Second, "all follow it", func() bool { return lead.follows(c) && h.follows(c) })
 		s.lead(lead)
@@ -197,7 +197,7 @@ var releaseScripts = []script{
 		s.w.Run(20 * time.Millisecond)
 		g.crash()
 		s.mend()
-		lead.boots()
+		lead.startUp()
 		first := s.hold(lead, h, "MsgApp")
 		h.Step(replica.Down{Node: g.ID})
 		s.until(10*time.Second, "the first leader again", func() bool { return h.follows(lead) })
@@ -235,7 +235,7 @@ var releaseScripts = []script{
 		g.crash()
 		acks.away()
 		again := s.hold(g, lead, "MsgAppResp")
-		g.boots()
+		g.startUp()
 		again.catch(1)
 		s.hold(lead, g) // it does not hear that the entry is committed
 		again.release()
@@ -243,13 +243,13 @@ var releaseScripts = []script{
 	}},
 }
 
-// restartsUnder has a grantor restart while the holder can read, and a write wait for
+// restartUnder has a grantor restart while the holder can read, and a write wait for
 // that.
-func (s *stage) restartsUnder(lead, grantor, holder *Member) {
+func (s *stage) restartUnder(lead, grantor, holder *Member) {
 	s.t.Helper()
 	s.hold(lead, holder, news...)
 	s.hold(holder, grantor, "quorumlease.Request")
 	grantor.crash()
-	grantor.boots()
+	grantor.startUp()
 	s.released(s.put(lead, "k", "new"), holder, 300*time.Millisecond)
 }

@@ -25,7 +25,7 @@ var restartScripts = []script{
 		g.crash()
 		s.w.Run(2 * time.Millisecond)
 		late.away()
-		g.boots()
+		g.startUp()
 		s.success(2*time.Second, "the put, when the promise has run out", p)
 		s.success(slack, "a read", s.fresh(s.read(lead, "k"), "v"))
 		s.renewed(slack, s.renew(lead, l))
@@ -42,12 +42,12 @@ var restartScripts = []script{
 		s.hold(h, lead, "quorumlease.Request") // the holder has the promise of b alone
 		s.hold(h, next, "quorumlease.Request")
 		asks := s.hold(h, g, "quorumlease.Request")
-		s.asks(h)
-		s.asks(b) // and the grantor's promise to b is to run out
+		s.ask(h)
+		s.ask(b) // and the grantor's promise to b is to run out
 		s.w.Run(3 * tick)
 		s.hold(b, g, "quorumlease.Request")
 		s.w.Run(7 * time.Second)
-		s.asks(h)
+		s.ask(h)
 		s.hold(lead, h, growth...)
 		s.hold(next, h, growth...)
 		before, kept := g.replica.Status().Last, len(g.Disk.Durable)
@@ -61,10 +61,10 @@ var restartScripts = []script{
 		g.Disk.Queue, g.Disk.Durable, g.Disk.Forced = nil, g.Disk.Durable[:kept], kept
 		g.crash()
 		g.Disk.Slow = 0
-		g.boots()
+		g.startUp()
 		s.until(2*time.Second, "the grantor follows", func() bool { return g.follows(next) })
 		asks.away()
-		s.asks(h)
+		s.ask(h)
 		read := s.read(h, "k")
 		if put.done {
 			read.want = "new"
@@ -106,7 +106,7 @@ var restartScripts = []script{
 		for _, m := range s.members {
 			m.crash()
 		}
-		f.boots()
+		f.startUp()
 		s.until(time.Second, "the put is there again", func() bool {
 			value, _ := lookUp(f.view().View, "k")
 			return value == "v"

@@ -44,18 +44,18 @@ var sharingScripts = []script{
 		_, f, _ := s.three()
 		s.farAway()
 		cells := wrapperspb.Bytes(s.cells("key:far = 1,3; default = 1,2").Encode())
-		s.apart(f, func(int) *call { return s.proposes(f, cells) }, func(i int) *call { return s.proposes(f, &pb.LeaseGrantRequest{ID: int64(100 + i), TTL: 60}) })
+		s.apart(f, func(int) *call { return s.propose(f, cells) }, func(i int) *call { return s.propose(f, &pb.LeaseGrantRequest{ID: int64(100 + i), TTL: 60}) })
 	}},
 	{name: "nobody-waits-with-the-end-of-a-lease", policy: "static/key", length: 2 * time.Second, play: func(s *stage) {
 		lead, f, h := s.three()
 		s.divide("prefix:far = 1,3; default = 1,2")
 		for i := range crowd {
-			s.success(time.Second, "a grant", s.proposes(lead, &pb.LeaseGrantRequest{ID: int64(1 + i), TTL: 60}))
+			s.success(time.Second, "a grant", s.propose(lead, &pb.LeaseGrantRequest{ID: int64(1 + i), TTL: 60}))
 			s.success(time.Second, "a put", s.put(lead, fmt.Sprintf("far%d", i), "v", int64(1+i)))
 		}
 		s.reader(h, "far0")
 		s.hold(nil, h)
-		s.apart(f, func(i int) *call { return s.proposes(f, &pb.LeaseRevokeRequest{ID: int64(1 + i)}) }, func(i int) *call { return s.proposes(f, &pb.LeaseGrantRequest{ID: int64(100 + i), TTL: 60}) })
+		s.apart(f, func(i int) *call { return s.propose(f, &pb.LeaseRevokeRequest{ID: int64(1 + i)}) }, func(i int) *call { return s.propose(f, &pb.LeaseGrantRequest{ID: int64(100 + i), TTL: 60}) })
 	}},
 	{name: "nobody-waits-with-who-changes-a-guard", policy: "static/key", length: 2 * time.Second, play: func(s *stage) {
 		lead, f, _ := s.three()
@@ -83,7 +83,7 @@ var sharingScripts = []script{
 		s.reader(h, "far")
 		s.hold(lead, h, growth...)
 		late.release()
-		s.lapses(h, "far", puts[len(puts)-2], fmt.Sprint(crowd-1), nil, "")
+		s.wantLapse(h, "far", puts[len(puts)-2], fmt.Sprint(crowd-1), nil, "")
 		for _, p := range puts {
 			s.success(5*time.Second, "a put", p)
 		}
@@ -130,8 +130,8 @@ func (s *stage) apart(m *Member, slow, swift func(i int) *call) {
 	s.mend()
 }
 
-// proposes proposes any request.
-func (s *stage) proposes(m *Member, req proto.Message) *call {
+// propose proposes any request.
+func (s *stage) propose(m *Member, req proto.Message) *call {
 	c := &call{}
 	m.propose(req, func(r replica.Result, err error) { c.end(replica.Result{}, err) })
 	return c

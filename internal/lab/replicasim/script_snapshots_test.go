@@ -19,7 +19,7 @@ var snapshotScripts = []script{
 		s.divide("key:z = 1,5; default = 1")
 		s.success(time.Second, "a put", s.put(lead, "k", "old"))
 		s.w.Run(2 * tick)
-		s.overtakes(lead, h, func() { s.success(5*time.Second, "the put", s.put(lead, "j", "1")) })
+		s.overtake(lead, h, func() { s.success(5*time.Second, "the put", s.put(lead, "j", "1")) })
 		h.stall()
 		for _, o := range []*Member{f, g, x} {
 			s.hold(lead, o)
@@ -45,7 +45,7 @@ var snapshotScripts = []script{
 		s.until(time.Second, "the snapshot is loaded", func() bool { return h.state.Index() >= last })
 		entries.release()
 		s.until(5*time.Second, "the holder is up to date", func() bool { return h.state.Index() == next.state.Index() })
-		s.until(5*time.Second, "it has promises", func() bool { s.asks(h); return h.replica.Status().ReadLeases.Left != 0 })
+		s.until(5*time.Second, "it has promises", func() bool { s.ask(h); return h.replica.Status().ReadLeases.Left != 0 })
 		s.success(time.Second, "a read", s.readKey(h, "k", "new"))
 		s.hold(next, h, growth...)
 		s.success(5*time.Second, "a put that it need not have", s.put(next, "k", "newest"))
@@ -65,7 +65,7 @@ func twoSnapshots(s *stage) {
 	lead, _, h := s.three()
 	s.success(time.Second, "a put", s.put(lead, "k", "old"))
 	s.w.Run(2 * tick)
-	s.overtakes(lead, h, func() { s.success(5*time.Second, "the put", s.put(lead, "j", "1")) })
+	s.overtake(lead, h, func() { s.success(5*time.Second, "the put", s.put(lead, "j", "1")) })
 	restores := func() (n int) {
 		for _, item := range h.applying {
 			if _, ok := item.(replica.Restore); ok {
@@ -84,12 +84,12 @@ func twoSnapshots(s *stage) {
 	s.w.Run(time.Second)
 	s.mend()
 	s.until(10*time.Second, "a second snapshot", func() bool { return restores() == 2 })
-	s.until(10*time.Second, "a lease", func() bool { s.asks(h); return h.replica.Status().ReadLeases.Left != 0 })
+	s.until(10*time.Second, "a lease", func() bool { s.ask(h); return h.replica.Status().ReadLeases.Left != 0 })
 	s.w.Run(3 * tick)
 	for restores() == 2 {
-		s.appliesOne(h)
+		s.applyOne(h)
 	}
-	s.asks(h)
+	s.ask(h)
 	s.w.Run(2 * tick)
 	read := s.readKey(h, "k", "new")
 	s.w.Run(50 * time.Millisecond)

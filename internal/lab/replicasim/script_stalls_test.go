@@ -30,7 +30,7 @@ var stallScripts = []script{
 		s.w.Run(10 * time.Millisecond)
 		dead.crash()
 		h.crash()
-		h.boots()
+		h.startUp()
 		s.until(2*time.Second, "it is back", func() bool { return h.follows(lead) })
 		s.success(time.Second, "a put that the others report", s.put(lead, "k", "older"))
 		s.holding(h)

@@ -74,28 +74,28 @@ func messageKindOf(body any) messageKind {
 	return others
 }
 
-// sieges lay siege to one leader after the other.
-func (c *Cluster) sieges(courier *surveyor) {
+// runSieges lay siege to one leader after the other.
+func (c *Cluster) runSieges(courier *surveyor) {
 	c.w.After(c.w.Between(50*time.Millisecond, 800*time.Millisecond), func() {
 		if c.harsh.stop || c.w.Now() >= c.checks.quiet {
 			return
 		}
 		lead := c.leader()
 		if lead == nil || lead.Paused() || !c.isMember(lead) {
-			c.sieges(courier)
+			c.runSieges(courier)
 			return
 		}
 		c.w.Mark(sim.Remark, lead.Lane, "a siege")
 		s := &siege{c: c, lead: lead, lost: map[[2]machine.NodeID]messageKind{}, courier: courier}
 		for _, m := range c.members {
-			s.looks(m)
+			s.look(m)
 		}
-		s.prepares()
+		s.prepare()
 	})
 }
 
-// looks has a member asked for the key, again and again.
-func (s *siege) looks(m *Member) {
+// look has a member asked for the key, again and again.
+func (s *siege) look(m *Member) {
 	c := s.c
 	asked, since := false, time.Duration(0)
 	var look func()
@@ -116,33 +116,33 @@ func (s *siege) looks(m *Member) {
 	look()
 }
 
-// puts has a member put the key.
-func (s *siege) puts(m *Member) {
+// put has a member put the key.
+func (s *siege) put(m *Member) {
 	if m.Up() {
-		s.courier.does(m, 'w', [surveyed]bool{crown: true})
+		s.courier.do(m, 'w', [surveyed]bool{crown: true})
 	}
 }
 
-// prepares waits until the leader has promises, which may be of keys that it does not
+// prepare waits until the leader has promises, which may be of keys that it does not
 // hold yet.
-func (s *siege) prepares() {
+func (s *siege) prepare() {
 	w := s.c.w
 	divides := w.Chance(0.25)
 	if divides {
-		s.gives(false)
+		s.give(false)
 	} else {
-		s.puts(s.lead)
+		s.put(s.lead)
 	}
 	w.After(w.Between(100*time.Millisecond, 400*time.Millisecond), func() {
-		s.begins()
+		s.begin()
 		if divides {
-			w.After(w.Between(0, 40*time.Millisecond), func() { s.gives(true) })
+			w.After(w.Between(0, 40*time.Millisecond), func() { s.give(true) })
 		}
 	})
 }
 
-// gives has the leader propose the holders of the key: itself as well, or others.
-func (s *siege) gives(toLeader bool) {
+// give has the leader propose the holders of the key: itself as well, or others.
+func (s *siege) give(toLeader bool) {
 	c := s.c
 	self := placement.SetOf(slices.Index(c.ids, s.lead.ID))
 	holders := c.someHolders() &^ self
@@ -155,12 +155,12 @@ func (s *siege) gives(toLeader bool) {
 	}
 }
 
-// begins keeps the reports on its entries from the leader, and has it put the key. It goes on
+// begin keeps the reports on its entries from the leader, and has it put the key. It goes on
 // with something that lets another lead, or see the entry.
-func (s *siege) begins() {
+func (s *siege) begin() {
 	c, w := s.c, s.c.w
 	if s.over || c.harsh.stop || w.Now() >= c.checks.quiet || !s.lead.leads() {
-		s.ends()
+		s.finish()
 		return
 	}
 	all, kinds := w.Chance(0.7), acks
@@ -173,15 +173,15 @@ func (s *siege) begins() {
 	}
 	for _, id := range c.ids {
 		if all || w.Chance(0.6) {
-			s.loses(id, s.lead.ID, kinds)
+			s.lose(id, s.lead.ID, kinds)
 		}
 		if id == behind {
-			s.loses(s.lead.ID, id, growths)
+			s.lose(s.lead.ID, id, growths)
 		}
 	}
 	c.net.Take = s.takes
-	w.After(w.Between(0, 5*time.Millisecond), func() { s.puts(s.lead) })
-	w.After(w.Between(5*time.Millisecond, 80*time.Millisecond), s.turns)
+	w.After(w.Between(0, 5*time.Millisecond), func() { s.put(s.lead) })
+	w.After(w.Between(5*time.Millisecond, 80*time.Millisecond), s.turn)
 	d := w.Between(300*time.Millisecond, 1300*time.Millisecond)
 	if w.Chance(0.3) { // so that promises run out
 		d += min(2*c.LeaseLength, 2*time.Second)
@@ -189,7 +189,7 @@ func (s *siege) begins() {
 	s.until(w.Now() + d)
 }
 
-func (s *siege) loses(from, to machine.NodeID, kinds messageKind) {
+func (s *siege) lose(from, to machine.NodeID, kinds messageKind) {
 	s.lost[[2]machine.NodeID{from, to}] |= kinds
 }
 
@@ -203,8 +203,8 @@ func (s *siege) takes(env machine.Envelope) bool {
 	return true
 }
 
-// turns is what happens while the leader's entry is in flight.
-func (s *siege) turns() {
+// turn is what happens while the leader's entry is in flight.
+func (s *siege) turn() {
 	c, w := s.c, s.c.w
 	if s.over || c.harsh.stop {
 		return
@@ -212,10 +212,10 @@ func (s *siege) turns() {
 	m := c.some()
 	switch w.Rand.IntN(6) {
 	case 0, 1:
-		s.deposes()
+		s.depose()
 	case 2:
 		if m != s.lead && s.lead.Up() {
-			s.lead.handsTo(m)
+			s.lead.handTo(m)
 		}
 	case 3: // a member begins with a state that has the entry, and soon knows to which holders it is bound
 		if m != s.lead && m.Up() {
@@ -223,21 +223,21 @@ func (s *siege) turns() {
 			w.After(300*time.Millisecond, func() {
 				if m.Up() && !s.over && s.lead.leads() {
 					m.crash()
-					m.boots()
+					m.startUp()
 				}
 			})
 			known := 350*time.Millisecond + min(m.promised, time.Second)
-			w.After(known, func() { s.puts(s.lead) })
+			w.After(known, func() { s.put(s.lead) })
 			s.until(w.Now() + known + w.Between(50*time.Millisecond, 300*time.Millisecond))
 		}
 	case 4: // promises of the earlier leader run out, and are made anew behind its back
-		w.After(c.LeaseLength, s.deposes)
+		w.After(c.LeaseLength, s.depose)
 	}
 }
 
-// deposes has the others elect another, of which the leader hears nothing; it may go on to ask
+// depose has the others elect another, of which the leader hears nothing; it may go on to ask
 // for promises, and some of the others may hear or answer.
-func (s *siege) deposes() {
+func (s *siege) depose() {
 	c, w := s.c, s.c.w
 	if s.over || c.harsh.stop {
 		return
@@ -248,8 +248,8 @@ func (s *siege) deposes() {
 		if pleading && w.Chance(0.7) {
 			to, from = to&^pleas, from&^promises
 		}
-		s.loses(s.lead.ID, id, to)
-		s.loses(id, s.lead.ID, from)
+		s.lose(s.lead.ID, id, to)
+		s.lose(id, s.lead.ID, from)
 	}
 	for _, m := range c.members {
 		if m != s.lead {
@@ -263,14 +263,14 @@ func (s *siege) until(end time.Duration) {
 	if s.end = max(s.end, end); s.end == end {
 		s.c.w.After(end-s.c.w.Now(), func() {
 			if s.end == end {
-				s.ends()
+				s.finish()
 			}
 		})
 	}
 }
 
-// ends lets all members hear each other again, and some of the earlier messages.
-func (s *siege) ends() {
+// finish lets all members hear each other again, and some of the earlier messages.
+func (s *siege) finish() {
 	if s.over {
 		return
 	}
@@ -285,5 +285,5 @@ func (s *siege) ends() {
 			c.net.Deliver(env)
 		}
 	}
-	c.sieges(s.courier)
+	c.runSieges(s.courier)
 }

@@ -19,13 +19,13 @@ var (
 // leased reports whether a member's lease lets it read now.
 func (m *Member) leased() bool { return m.Up() && m.Now().Mono < m.lease.Until }
 
-// asks lets a member hear of a reader there, so that it asks for promises.
-func (s *stage) asks(m *Member) { m.Step(replica.Served{}) }
+// ask lets a member hear of a reader there, so that it asks for promises.
+func (s *stage) ask(m *Member) { m.Step(replica.Served{}) }
 
 // holding waits until a member has a lease.
 func (s *stage) holding(m *Member) {
 	s.t.Helper()
-	s.asks(m)
+	s.ask(m)
 	s.until(time.Second, "member "+m.Lane+" has a lease", m.leased)
 }
 
@@ -54,17 +54,17 @@ func (s *stage) never(d time.Duration, what string, happens func() bool) {
 	}
 }
 
-// doubts tells a member that its clock may not have gone as time does since then.
-func (s *stage) doubts(m *Member, since machine.Mono) {
+// doubt tells a member that its clock may not have gone as time does since then.
+func (s *stage) doubt(m *Member, since machine.Mono) {
 	m.Step(replica.Doubted{Since: since, Until: m.Now().Mono.Add(time.Second)})
 }
 
-// fails has a member doubt its clock, and go on doubting it.
-func (s *stage) fails(m *Member) {
+// failClock has a member doubt its clock, and go on doubting it.
+func (s *stage) failClock(m *Member) {
 	since := m.Now().Mono
 	s.w.After(50*time.Millisecond, func() {
-		s.doubts(m, since)
-		s.fails(m)
+		s.doubt(m, since)
+		s.failClock(m)
 	})
 }
 

@@ -147,7 +147,7 @@ func (s *stage) lead(m *Member) {
 }
 
 // transfer asks a leader to pass leadership to a member.
-func (s *stage) transfer(lead, to *Member) { lead.handsTo(to) }
+func (s *stage) transfer(lead, to *Member) { lead.handTo(to) }
 
 // follows reports whether a member knows another as its leader.
 func (m *Member) follows(lead *Member) bool { return m.Up() && m.replica.Status().Leader == lead.ID }

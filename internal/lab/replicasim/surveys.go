@@ -91,9 +91,9 @@ func (s *surveyor) next() {
 }
 
 // act does something at a member, and goes on when that is answered or given up.
-func (s *surveyor) act(m *Member) { s.does(m, s.draws(), s.some()) }
+func (s *surveyor) act(m *Member) { s.do(m, s.draw(), s.some()) }
 
-func (s *surveyor) does(m *Member, kind byte, keys [surveyed]bool) {
+func (s *surveyor) do(m *Member, kind byte, keys [surveyed]bool) {
 	c, w := s.c, s.c.w
 	s.seq++
 	at := survey{kind: kind, keys: keys, call: w.Now(), client: s.id}
@@ -173,8 +173,8 @@ func (s *surveyor) does(m *Member, kind byte, keys [surveyed]bool) {
 	})
 }
 
-// draws draws a kind of operation.
-func (s *surveyor) draws() byte {
+// draw draws a kind of operation.
+func (s *surveyor) draw() byte {
 	if p := s.c.w.Rand.Float64(); s.looks || p < 0.4 {
 		return 'r'
 	} else if p < 0.7 {

@@ -28,7 +28,7 @@ func newHub(v view) *hub {
 	return &hub{h, h.NewStream(0), v.View.Revision()}
 }
 
-func (h *hub) publishes(v view) {
+func (h *hub) onPublish(v view) {
 	if h == nil {
 		return
 	}
@@ -64,7 +64,7 @@ func (c *Cluster) Watchers(n int) {
 	for range n {
 		o := &watcher{c: c, id: len(c.watchers)}
 		c.watchers = append(c.watchers, o)
-		o.goes()
+		o.move()
 	}
 }
 
@@ -72,8 +72,8 @@ func (o *watcher) name() string {
 	return fmt.Sprintf("watcher %d of %v", o.id, o.span)
 }
 
-// goes goes to some member, soon.
-func (o *watcher) goes() {
+// move goes to some member, soon.
+func (o *watcher) move() {
 	w := o.c.w
 	o.stream = nil
 	w.After(w.Between(0, 300*time.Millisecond), func() {
@@ -82,24 +82,24 @@ func (o *watcher) goes() {
 		}
 		m := o.c.anyMember()
 		if m == nil || m.Paused() {
-			o.goes()
+			o.move()
 			return
 		}
 		switch {
 		case o.next > 0 && w.Chance(0.8):
-			o.begins(m, o.next)
+			o.begin(m, o.next)
 		case w.Chance(0.3):
-			o.draws()
-			o.begins(m, 0)
+			o.draw()
+			o.begin(m, 0)
 		default:
-			o.draws()
-			o.looks(m)
+			o.draw()
+			o.look(m)
 		}
 	})
 }
 
-// draws draws keys to watch: all, the surveyors', the clients', or one.
-func (o *watcher) draws() {
+// draw draws keys to watch: all, the surveyors', the clients', or one.
+func (o *watcher) draw() {
 	key := func(s string) []byte { return []byte(s) }
 	o.next = 0
 	switch o.c.w.Rand.IntN(4) {
@@ -117,14 +117,14 @@ func (o *watcher) draws() {
 	}
 }
 
-// looks reads the keys, then watches from behind the revision that it was told: at the
+// look reads the keys, then watches from behind the revision that it was told: at the
 // same member or at another, which may be behind that.
-func (o *watcher) looks(m *Member) {
+func (o *watcher) look(m *Member) {
 	w, over := o.c.w, false
 	w.After(2*time.Second, func() {
 		if !over {
 			over = true
-			o.goes()
+			o.move()
 		}
 	})
 	m.readKeys(keyspan.Set{o.span}, func(v kv.View) {
@@ -137,14 +137,14 @@ func (o *watcher) looks(m *Member) {
 		if at := o.c.anyMember(); at != nil && !at.Paused() {
 			m = at
 		}
-		o.begins(m, o.next)
+		o.begin(m, o.next)
 	})
 }
 
-// begins watches at a member, from a revision on or from now on.
-func (o *watcher) begins(m *Member, start int64) {
+// begin watches at a member, from a revision on or from now on.
+func (o *watcher) begin(m *Member, start int64) {
 	if o.stop || !m.Up() || m.view().index == 0 {
-		o.goes()
+		o.move()
 		return
 	}
 	if m.hub == nil {
@@ -155,7 +155,7 @@ func (o *watcher) begins(m *Member, start int64) {
 	if err != nil {
 		panic(err)
 	}
-	r := o.hears()
+	r := o.receive()
 	if !r.Created || r.Canceled {
 		o.c.checks.fail(o.c.w, "%s was refused: %+v", o.name(), r)
 		return
@@ -164,25 +164,25 @@ func (o *watcher) begins(m *Member, start int64) {
 		o.next = r.Revision + 1
 	}
 	o.c.w.Count("watches", 1)
-	m.After(o.c.w.Between(0, 100*time.Millisecond), o.listens)
-	o.misses(m.Life(), o.stream)
+	m.After(o.c.w.Between(0, 100*time.Millisecond), o.listen)
+	o.moveIfGone(m.Life(), o.stream)
 }
 
-// misses goes elsewhere when the member where it watches is not there any more.
-func (o *watcher) misses(life int, at *watch.Stream) {
+// moveIfGone goes elsewhere when the member where it watches is not there any more.
+func (o *watcher) moveIfGone(life int, at *watch.Stream) {
 	o.c.w.After(200*time.Millisecond, func() {
 		switch {
 		case o.stream != at:
 		case o.m.Life() != life:
-			o.goes()
+			o.move()
 		default:
-			o.misses(life, at)
+			o.moveIfGone(life, at)
 		}
 	})
 }
 
-// hears takes the next response, which must be there.
-func (o *watcher) hears() watch.Response {
+// receive takes the next response, which must be there.
+func (o *watcher) receive() watch.Response {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	r, err := o.stream.Next(ctx)
@@ -192,41 +192,41 @@ func (o *watcher) hears() watch.Response {
 	return r
 }
 
-// listens takes what there is, now and then, and asks up to where that is all.
-func (o *watcher) listens() {
+// listen takes what there is, now and then, and asks up to where that is all.
+func (o *watcher) listen() {
 	w, m := o.c.w, o.m
 	if o.stop {
 		return
 	}
-	if !m.Paused() && m.view().Revision() >= o.start && !o.drains() {
-		o.leaves()
+	if !m.Paused() && m.view().Revision() >= o.start && !o.drain() {
+		o.leave()
 		return
 	}
 	if w.Chance(0.02) {
-		o.leaves()
+		o.leave()
 		return
 	}
 	d := w.Between(0, 30*time.Millisecond)
 	if w.Chance(0.1) { // so that it falls behind
 		d = w.Between(0, 2*time.Second)
 	}
-	m.After(d, o.listens)
+	m.After(d, o.listen)
 }
 
-// leaves goes elsewhere.
-func (o *watcher) leaves() {
+// leave goes elsewhere.
+func (o *watcher) leave() {
 	o.stream.Close()
-	o.goes()
+	o.move()
 }
 
-// drains takes what there is; it returns false when the watch was ended.
-func (o *watcher) drains() bool {
+// drain takes what there is; it returns false when the watch was ended.
+func (o *watcher) drain() bool {
 	w, k := o.c.w, &o.c.checks
 	if err := o.stream.Progress(context.Background()); err != nil {
 		panic(err)
 	}
 	for {
-		r := o.hears()
+		r := o.receive()
 		switch {
 		case r.Canceled:
 			if r.CompactRevision <= o.next {

@@ -230,16 +230,16 @@ func (h *Host) turn() (takes time.Duration, end func()) {
 	}
 	h.m.wake(h.Now())
 	rd, takes := h.m.ready(received)
-	h.spins(len(inbox), rd)
+	h.checkSpin(len(inbox), rd)
 	return takes, func() { h.leave(rd) }
 }
 
 // maxIdle is how many turns in a row a machine may want for nothing.
 const maxIdle = 20
 
-// spins stops the world when a machine wants to be woken at once, again and again, and does
+// checkSpin stops the world when a machine wants to be woken at once, again and again, and does
 // nothing then: for real it would keep a processor busy.
-func (h *Host) spins(inputs int, rd effects) {
+func (h *Host) checkSpin(inputs int, rd effects) {
 	if inputs > 0 || len(rd.Sends)+len(rd.Persists)+len(rd.Outcomes)+len(rd.Accesses) > 0 || rd.Alarm > h.Mono() {
 		h.idle = 0
 		return

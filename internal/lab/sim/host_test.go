@@ -56,8 +56,8 @@ func newProbe(w *World, net *Network, id machine.NodeID, rate float64) (*Process
 	return h, p
 }
 
-// asks has a machine begin an access.
-func asks(id uint64) act {
+// ask has a machine begin an access.
+func ask(id uint64) act {
 	return func(rd *machine.Ready[string]) {
 		rd.Accesses = append(rd.Accesses, machine.Access{ID: id, Op: machine.Read{}})
 	}
@@ -88,7 +88,7 @@ func TestAccess(t *testing.T) {
 		h, p := newProbe(w, nil, 1, 0)
 		access, effects := storage(w, time.Second)
 		h.Access = access
-		h.Step(asks(7))
+		h.Step(ask(7))
 		w.Run(100 * time.Millisecond)
 		tc.fate(w, h, p)
 		w.Run(2 * time.Minute)

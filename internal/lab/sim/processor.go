@@ -39,12 +39,12 @@ func (h *Host) queue(class int, begin func() (takes time.Duration, end func())) 
 	p.w = h.w
 	p.queue[class] = append(p.queue[class], work{h.life, begin})
 	if !p.busy {
-		h.works()
+		h.work()
 	}
 }
 
-// works does what is first in the queue, and goes on.
-func (h *Host) works() {
+// work does what is first in the queue, and goes on.
+func (h *Host) work() {
 	p := h.Processor
 	for len(p.queue[0])+len(p.queue[1]) > 0 {
 		q := &p.queue[0]
@@ -64,7 +64,7 @@ func (h *Host) works() {
 			if next.life == h.life {
 				end()
 			}
-			h.works()
+			h.work()
 		})
 		return
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// rosterOf are members at addresses m:ID, some of which were removed.
+// rosterOf is a roster of members at addresses m:ID. Some other members were removed.
 func rosterOf(ids []uint64, removed ...uint64) replica.Roster {
 	var members []*pb.Member
 	for _, id := range ids {
@@ -41,8 +41,8 @@ func addressesOf(ids ...machine.NodeID) map[machine.NodeID]string {
 	return addrs
 }
 
-// One that was removed keeps its connection for an election timeout, by which it hears of that. Then
-// the connections are those of the members that there are by then.
+// A removed member keeps its connection for an election timeout, so that it learns of its removal. The
+// connections are then those of the newest members.
 func TestWhoWasRemovedKeepsItsConnectionForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, _, links := linked(t)
@@ -79,9 +79,9 @@ func TestWhoWasRemovedKeepsItsConnectionForAWhile(t *testing.T) {
 	})
 }
 
-// A member that is moved while it is connected keeps its connection for an election timeout, by which
-// it hears of the move. Otherwise a move that it was asked for itself may never be in force there. A
-// member that is not connected is looked for at its new address at once.
+// A member that is moved while it is connected keeps its connection for an election timeout, so that
+// it learns of the move. Otherwise a move that the member itself was asked for might never be in force
+// at that member. A member that is not connected is dialed at its new address at once.
 func TestAMovedMemberKeepsItsConnectionForAWhile(t *testing.T) {
 	for name, connected := range map[string]bool{"connected": true, "not connected": false} {
 		t.Run(name, func(t *testing.T) {
@@ -117,8 +117,8 @@ func TestAMovedMemberKeepsItsConnectionForAWhile(t *testing.T) {
 	}
 }
 
-// Those of whom a member has heard are connected beside those whom the log knows, until the log
-// knows them, or knows that they were removed.
+// Members that are known by hearsay are connected along with those that the log knows, until the log
+// has them, or has their removal.
 func TestHearsayIsConnected(t *testing.T) {
 	n, _, links := linked(t)
 	n.is(rosterOf([]uint64{1, 2}, 9))
@@ -166,8 +166,8 @@ func TestHearsayIsConnected(t *testing.T) {
 	}
 }
 
-// A member without a leader asks at the addresses of its log, and at those that its operator gives
-// it, once in an election timeout.
+// A member without a leader asks others once in an election timeout, at the addresses of its log and
+// at those that its operator gives.
 func TestWhoIsAskedWithoutALeader(t *testing.T) {
 	for _, existing := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -245,8 +245,8 @@ func TestWhoIsAskedWithoutALeader(t *testing.T) {
 	}
 }
 
-// A member begins with connections to those whom its log knows, where that says, and to those of
-// whom it has heard when it joined.
+// At its start a member connects to the members of its log, at the addresses there, and to those that
+// it heard of when it joined.
 func TestWhomAMemberIsConnectedToAtFirst(t *testing.T) {
 	n, _, _ := linked(t)
 	n.cfg.PeerListener = listen(t)

@@ -24,7 +24,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// failing gives each member's failures to a channel of its own.
+// failing sends the failures of each member to a channel of its own.
 func failing(failures map[string]chan error) func(*Config) {
 	return func(cfg *Config) {
 		failed := make(chan error, 1)
@@ -33,7 +33,7 @@ func failing(failures map[string]chan error) func(*Config) {
 	}
 }
 
-// wantForgetful waits until a member ends because of what it has forgotten.
+// wantForgetful waits until a member ends because it has lost data.
 func wantForgetful(t *testing.T, failed chan error, says string) {
 	t.Helper()
 	select {
@@ -46,8 +46,8 @@ func wantForgetful(t *testing.T, failed chan error, says string) {
 	}
 }
 
-// A write is acknowledged by two of three. One of these loses its data, and the third, which
-// has not got the write, is there when it starts again.
+// Two of three members acknowledge a write. One of them loses its data. The third, which does not have
+// the write, is running when the emptied one starts again.
 func TestAnEmptiedFounderDoesNotVoteAgain(t *testing.T) {
 	failures := map[string]chan error{}
 	c := newCluster(t, 3, nimble, failing(failures))
@@ -81,8 +81,8 @@ func TestAnEmptiedFounderDoesNotVoteAgain(t *testing.T) {
 	}
 }
 
-// Two of three new members must not begin without the third: if one of them were emptied
-// later, the third could not know.
+// Two of three new members must not begin without the third. If one of the two were emptied later, the
+// third could not know that it had run before.
 func TestFoundersBeginWhenAllHaveMet(t *testing.T) {
 	c := newCluster(t, 3, nimble, func(cfg *Config) {
 		if cfg.Name == "m2" { // which is not started yet
@@ -121,7 +121,7 @@ func copyDir(t *testing.T, from string) (to string) {
 	return to
 }
 
-// A backup of the directory is put in its place, which has been started since.
+// A directory is replaced by a backup, after it has been started again since the backup.
 func TestAnOlderCopyOfADirectoryIsRefused(t *testing.T) {
 	failures := map[string]chan error{}
 	c := newCluster(t, 3, nimble, failing(failures))
@@ -228,7 +228,7 @@ func TestWitnesses(t *testing.T) {
 	}
 }
 
-// A founder that lost its data must not come in by the door for newcomers either.
+// A founder that lost its data must not come back as a newcomer either.
 func TestAFounderCannotJoin(t *testing.T) {
 	c := newCluster(t, 2, nimble)
 	c.put(0, "k", "v")
@@ -246,8 +246,8 @@ func TestAFounderCannotJoin(t *testing.T) {
 	}
 }
 
-// The first message on a connection is a greeting, also of a member that has votes to ask for
-// (F6): an older copy of its directory must not be heard before it is judged.
+// The first message on a connection is a greeting, even if the member has requests for votes (F6). An
+// older copy of its directory must not be heard before it is judged.
 func TestAGreetingComesBeforeVotes(t *testing.T) {
 	c := newCluster(t, 2, nimble)
 	c.put(0, "k", "v")
@@ -279,8 +279,8 @@ func TestAGreetingComesBeforeVotes(t *testing.T) {
 	}
 }
 
-// While a member waits to be admitted its log says so every ten election timeouts: for whom it
-// waits, and what to do.
+// While a member waits to be admitted, its log says every ten election timeouts which members it waits
+// for, and what to do.
 func TestAWaitForAdmissionIsToldNowAndThen(t *testing.T) {
 	for _, joins := range []bool{false, true} {
 		var log strings.Builder
@@ -322,7 +322,7 @@ func TestAWaitForAdmissionIsToldNowAndThen(t *testing.T) {
 	}
 }
 
-// A member that cannot write down whom it has met, or that it is admitted, ends, and goes by neither.
+// A member that cannot record its meetings with others, or its admission, ends. It acts on neither.
 func TestAMemberThatCannotRememberEnds(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -373,8 +373,7 @@ func TestAMemberThatCannotRememberEnds(t *testing.T) {
 	}
 }
 
-// Another member's memory of this one ends it if it exceeds this one's own, and the error
-// says why.
+// A member ends if another one's memory of it exceeds its own. The error says why.
 func TestWhatOthersRemember(t *testing.T) {
 	n := lonely(t, func(*Config) {})
 	n.admission.mu.Lock()

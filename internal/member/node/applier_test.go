@@ -22,7 +22,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/member/watch"
 )
 
-// written is the log of a member that was alone, and what it takes to apply it.
+// written is the log of a member that was alone, and everything that is needed to apply it.
 type written struct {
 	t       *testing.T
 	n       *Node // which has stopped
@@ -71,7 +71,7 @@ func write(t *testing.T, requests ...any) *written {
 	return w
 }
 
-// some are the entries behind one index, up to another.
+// some returns the entries after one index, up to another.
 func (w *written) some(behind, upTo uint64) (list []*raftpb.Entry) {
 	for _, e := range w.entries {
 		if behind < e.GetIndex() && e.GetIndex() <= upTo {
@@ -95,7 +95,7 @@ func (w *written) state(upTo uint64) *replica.Applier {
 	return st
 }
 
-// applies has member 1 go on from a state.
+// applies makes member 1 continue from a state.
 func (w *written) applies(t *testing.T, st *replica.Applier, released uint64) (*Node, *listener, *notedLinks) {
 	t.Helper()
 	n, l, links := linked(t)
@@ -110,8 +110,8 @@ func (n *Node) do(t *testing.T, item any) {
 	}
 }
 
-// An applied entry that is not released is invisible: in states, in answers, and to those
-// that wait for it. A released state is seen at once.
+// An applied entry that is not released is invisible: in states, in answers, and to waiting callers. A
+// released state is visible at once.
 func TestWhatIsHeldIsNotSeen(t *testing.T) {
 	put := func(value string) *pb.PutRequest { return &pb.PutRequest{Key: []byte("k"), Value: []byte(value)} }
 	w := write(t, put("1"), put("2"), put("3"), put("4"))
@@ -202,8 +202,8 @@ func TestWhatIsHeldIsNotSeen(t *testing.T) {
 	})
 }
 
-// A member goes on from the state of a snapshot as if it had applied all of that: by its policy, as
-// far as it is released, with its members.
+// After restoring a snapshot, a member is as if it had applied all of it: it has the policy, the
+// released index and the members of the snapshot.
 func TestWhatASnapshotRestores(t *testing.T) {
 	w := write(t, &pb.PutRequest{Key: []byte("k"), Value: []byte("1")}, wrapperspb.String("all/key"), &pb.PutRequest{Key: []byte("k"), Value: []byte("2")}, wrapperspb.String("leader"),
 		replica.AddMember(77, []string{"http://127.0.0.1:77"}, true))
@@ -310,7 +310,7 @@ func TestWhatASnapshotRestores(t *testing.T) {
 	}
 }
 
-// A snapshot file that was damaged behind its last key is not gone on from.
+// A snapshot file that is damaged behind its last key is refused.
 func TestADamagedSnapshotIsNotRestored(t *testing.T) {
 	w := write(t, &pb.PutRequest{Key: []byte("k"), Value: []byte("1")})
 	n, l, _ := w.applies(t, w.state(0), 0)
@@ -345,7 +345,7 @@ func TestADamagedSnapshotIsNotRestored(t *testing.T) {
 	}
 }
 
-// Connections are made anew when the members change, and not otherwise.
+// Connections are set up again only when the members change.
 func TestConnectionsFollowTheMembers(t *testing.T) {
 	w := write(t, replica.AddMember(77, []string{"http://127.0.0.1:77"}, true), &pb.PutRequest{Key: []byte("k")}, &pb.PutRequest{Key: []byte("k")})
 	n, _, links := w.applies(t, w.state(0), 0)
@@ -359,7 +359,7 @@ func TestConnectionsFollowTheMembers(t *testing.T) {
 	}
 }
 
-// Watchers are told of what is released, and a read by the log is answered from the state at its place.
+// Watchers receive released changes. A read by the log is answered from the state at its own index.
 func TestWhoIsToldOfWhatIsReleased(t *testing.T) {
 	put := func(value string) *pb.PutRequest { return &pb.PutRequest{Key: []byte("k"), Value: []byte(value)} }
 	read := replica.EncodeRead(replica.AppendReads(nil, &pb.RangeRequest{Key: []byte("k")}))

@@ -11,9 +11,9 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-// steady runs work on a cluster and wants that it costs no election and holds up
-// no reader of the published states. A machine that has so much else to do that it does not
-// wake a goroutine in time shows nothing about that.
+// steady runs work on a cluster, and checks that it causes no election and does not hold up readers of
+// the published states. If the machine is too busy to wake a goroutine in time, the measurement does
+// not count.
 func steady(t *testing.T, c *cluster, name string, work func(n *Node)) {
 	t.Helper()
 	lead := c.leader()
@@ -150,8 +150,8 @@ func TestLongWorkStopsNoHeartbeat(t *testing.T) {
 	})
 }
 
-// TestCompactionShowsWithoutFurtherWrites: the size that is told, and the memory
-// that the published state holds, go down by themselves.
+// TestCompactionShowsWithoutFurtherWrites: the reported size, and the memory of the published state,
+// shrink without further writes.
 func TestCompactionShowsWithoutFurtherWrites(t *testing.T) {
 	c := newCluster(t, 1)
 	n := c.nodes[0]

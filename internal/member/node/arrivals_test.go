@@ -12,8 +12,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
 )
 
-// The log and the applier both keep a snapshot that raft has taken. While the disk hangs,
-// neither goes on, and raft, which notes what it takes, waits for neither.
+// The log and the applier both keep a snapshot that raft has taken. While the disk hangs, both wait.
+// Raft, which only notes the snapshot, waits for neither.
 func TestArrivalsOnADiskThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var as arrivals

@@ -17,7 +17,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// restoring is a replica that goes on from each snapshot that it hears of.
+// restoring is a replica that continues from each snapshot that it receives.
 type restoring struct {
 	listener
 	next []replica.Outcome
@@ -42,7 +42,7 @@ func messageOf(index, term uint64) *raftpb.Message {
 	}
 }
 
-// fileOf is a snapshot as it is sent.
+// fileOf is a snapshot in its transfer format.
 func fileOf(t *testing.T, index, term uint64, conf *raftpb.ConfState) *bytes.Buffer {
 	t.Helper()
 	from, _ := storageOn(t, waltest.NewDisk().FS())
@@ -60,7 +60,8 @@ func fileOf(t *testing.T, index, term uint64, conf *raftpb.ConfState) *bytes.Buf
 	return &whole
 }
 
-// A snapshot that raft goes on from is kept, though the outcomes of that turn are told long after its steps.
+// A snapshot that raft has taken is kept even if the outcomes of that turn are processed long after
+// its steps.
 func TestASnapshotIsNotRefusedBeforeItsTurnIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conf := &raftpb.ConfState{Voters: []uint64{1, 2, 3}}
@@ -102,7 +103,7 @@ func TestASnapshotIsNotRefusedBeforeItsTurnIsOver(t *testing.T) {
 	})
 }
 
-// Of two snapshots at one index raft has taken the one of the term that it says.
+// If two snapshots have one index, raft has taken the one with the term that it reports.
 func TestAnArrivalIsTakenByItsTerm(t *testing.T) {
 	var as arrivals
 	old, next := &arrival{Arrival: &wal.Arrival{}}, &arrival{Arrival: &wal.Arrival{}}
@@ -120,7 +121,7 @@ func TestAnArrivalIsTakenByItsTerm(t *testing.T) {
 	}
 }
 
-// When a snapshot cannot be given its name, everybody is told that waits for it.
+// If a snapshot cannot be given its name, all waiting callers are informed.
 func TestASnapshotThatIsNotKeptIsToldToAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk, resumes := waltest.NewDisk().FS(), make(chan struct{})

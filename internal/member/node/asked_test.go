@@ -11,8 +11,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// A linearizable read goes by this member's lease when what is shown has come as far as that says, and
-// else asks; it is counted as what has answered it, if it was answered.
+// A linearizable read uses this member's lease once the published state has reached the lease's index,
+// and otherwise asks the leader. If it is answered, it is counted by the way in which it was answered.
 func TestHowABarrierIsAnswered(t *testing.T) {
 	lease := &readLease{ReadLease: replica.ReadLease{Until: 100, Index: 6}}
 	for _, tt := range []struct {
@@ -94,7 +94,8 @@ func TestHowABarrierIsAnswered(t *testing.T) {
 	}
 }
 
-// A member is ready when it has caught up, however often asking fails; not when its caller goes or it ends.
+// A member is ready when it has caught up, however often its questions fail. It is not ready if its
+// caller leaves or the member ends.
 func TestAMemberIsReadyWhenItHasCaughtUp(t *testing.T) {
 	for _, tt := range []struct {
 		name string

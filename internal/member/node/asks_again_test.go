@@ -11,8 +11,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// A member that waits to be admitted asks again over the connection that it has: the other may
-// not have known it when it was asked first.
+// A member that waits to be admitted asks again over its existing connection, for the other may not
+// have known it at the first question.
 func TestWhoIsNotAdmittedAsksAgain(t *testing.T) {
 	other := listen(t)
 	at := "http://" + other.Addr().String()

@@ -18,9 +18,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// TestBarriersAreLinearizable reads at all members what others write, while
-// leadership moves: what was acknowledged before a barrier is there after it, and
-// what one read has shown a later one does not take back.
+// TestBarriersAreLinearizable reads at all members while others write and leadership moves. A write
+// that was acknowledged before a barrier is visible after it. A later read never shows less than an
+// earlier one.
 func TestBarriersAreLinearizable(t *testing.T) {
 	c := newCluster(t, 3, nimble)
 	c.leader()
@@ -92,8 +92,8 @@ func TestBarriersAreLinearizable(t *testing.T) {
 	}
 }
 
-// TestBarriersDoNotStall lets barriers come at every moment of a publication,
-// and no other follows that could help them on.
+// TestBarriersDoNotStall places barriers at every moment of a publication, with no later publication
+// that could complete them.
 func TestBarriersDoNotStall(t *testing.T) {
 	c := newCluster(t, 1)
 	n := c.nodes[0]
@@ -121,8 +121,8 @@ func TestBarriersDoNotStall(t *testing.T) {
 	}
 }
 
-// TestConfirmedWhilePublished lets the leader's word and the publication that it
-// speaks of come at the same moment.
+// TestConfirmedWhilePublished makes the leader's confirmation and the publication that it refers to
+// coincide.
 func TestConfirmedWhilePublished(t *testing.T) {
 	const rounds = 50_000
 	n := &Node{}
@@ -220,8 +220,8 @@ func stoppedClock() func() machine.Now {
 	return func() machine.Now { return machine.Now{Mono: 1, Wall: 1} }
 }
 
-// TestPublishedBeforeAcknowledged holds an acknowledgment up and sees that its
-// write is published already.
+// TestPublishedBeforeAcknowledged delays an acknowledgment, and checks that its write is already
+// published.
 func TestPublishedBeforeAcknowledged(t *testing.T) {
 	c := newCluster(t, 1)
 	n := c.nodes[0]
@@ -249,7 +249,7 @@ func TestPublishedBeforeAcknowledged(t *testing.T) {
 	}
 }
 
-// A new caller shares no timeout with earlier ones: a barrier that still takes readers does
+// A new caller does not share the timeout of earlier ones: a barrier that still accepts readers does
 // not expire.
 func TestAnOpenBarrierDoesNotExpire(t *testing.T) {
 	long := time.Now().Add(-time.Hour)

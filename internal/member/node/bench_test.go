@@ -65,7 +65,7 @@ func benchOrders(b *testing.B, op func(ctx context.Context, n *Node, key []byte)
 	}
 }
 
-// cpuTime is what this process has had of the processors.
+// cpuTime is the CPU time that this process has used.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

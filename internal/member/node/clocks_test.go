@@ -12,8 +12,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// brokenClocks are this machine's, but for what somebody adds to them: to all, and to the
-// time of day alone.
+// brokenClocks are this machine's clocks plus offsets that a test sets: one for all clocks, and one
+// for the time of day alone.
 type brokenClocks struct{ all, wall atomic.Int64 }
 
 func (b *brokenClocks) look() clock.Evidence {
@@ -29,8 +29,8 @@ func (b *brokenClocks) now() machine.Now {
 	return machine.Now{Mono: e.Now, Wall: e.Wall}
 }
 
-// TestClockInDoubt sets the time of day at a member that has a lease, as happens to a
-// virtual machine that was frozen: it has none until the clock was right for a while.
+// TestClockInDoubt changes the time of day at a member that has a lease, as happens to a virtual
+// machine that was frozen. The member has no lease until the clock was right for a while.
 func TestClockInDoubt(t *testing.T) {
 	var broken brokenClocks
 	c := newCluster(t, 3, func(cfg *Config) {
@@ -77,7 +77,7 @@ func TestClockInDoubt(t *testing.T) {
 	}
 }
 
-// TestLeaseBeforeItWasPublished: a clock that went back gives nobody a lease again.
+// TestLeaseBeforeItWasPublished: a clock that goes back does not bring back a lease.
 func TestLeaseBeforeItWasPublished(t *testing.T) {
 	var now machine.Mono
 	rs := reads{clock: func() machine.Mono { return now }}
@@ -90,9 +90,9 @@ func TestLeaseBeforeItWasPublished(t *testing.T) {
 	}
 }
 
-// TestDoubtComesBeforeWhatIsReady: a clock may be read again in a turn, behind the last
-// step of the replica. The replica hears of an oddity before it decides what to publish.
-// Otherwise a lease would be taken from readers and given back at once.
+// TestDoubtComesBeforeWhatIsReady: a clock may be read again in a turn, after the last step of the
+// replica. The replica is informed of an irregularity before it decides what to publish. Otherwise a
+// lease would be taken from readers and given back at once.
 func TestDoubtComesBeforeWhatIsReady(t *testing.T) {
 	n := lonely(t, func(cfg *Config) { cfg.Now = stoppedClock() })
 	n.driver.Do(func() {
@@ -104,8 +104,8 @@ func TestDoubtComesBeforeWhatIsReady(t *testing.T) {
 	})
 }
 
-// TestDoubtsAboutAClock: a doubt ends both kinds of leases at once, and the replica hears since
-// when there may be a reason, however often the clock is looked at before. The log has it once.
+// TestDoubtsAboutAClock: a doubt ends both kinds of leases at once. The replica is informed since when
+// the clock may have been wrong, however often the clock is checked before. The doubt is logged once.
 func TestDoubtsAboutAClock(t *testing.T) {
 	var log strings.Builder
 	n := &Node{logger: slog.New(slog.NewTextHandler(&log, nil))}
@@ -136,7 +136,8 @@ func TestDoubtsAboutAClock(t *testing.T) {
 	}
 }
 
-// A clock is in doubt since the last look by which it was right, for a while from the look by which it was not.
+// A doubt about a clock begins at the last check that found it right, and lasts for a while after the
+// check that did not.
 func TestSinceWhenAClockIsInDoubt(t *testing.T) {
 	const ms = machine.Mono(time.Millisecond)
 	var mono, off machine.Mono // the time of day is off by so much

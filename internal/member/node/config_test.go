@@ -10,8 +10,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
-// A configuration that cannot be is refused before anything is opened, and the refusal names what
-// is wrong with it.
+// An invalid configuration is refused before anything is opened, and the error names the fault.
 func TestConfigsThatCannotBe(t *testing.T) {
 	for _, tt := range []struct {
 		says string
@@ -49,7 +48,7 @@ func TestConfigsThatCannotBe(t *testing.T) {
 	}
 }
 
-// Fields that a configuration leaves open have the defaults of their comments.
+// Unset fields of a configuration have the defaults of their comments.
 func TestConfigDefaults(t *testing.T) {
 	type defaults struct {
 		heartbeat, election, request time.Duration

@@ -20,7 +20,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// A member is connected to others as itself, and as its operator said.
+// A member connects under its own ID, and as its operator has configured.
 func TestHowAMemberIsConnected(t *testing.T) {
 	n, _ := parted(t)
 	var err error
@@ -64,8 +64,8 @@ func TestHowAMemberIsConnected(t *testing.T) {
 	}
 }
 
-// Events of connections while the parts of a member are put together reach its replica when
-// all parts are there.
+// Events of connections that occur while a member is being put together reach its replica once all
+// parts exist.
 func TestConnectionsAreToldWhenAllPartsAreThere(t *testing.T) {
 	for _, tt := range []struct {
 		name string

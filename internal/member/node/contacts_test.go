@@ -19,8 +19,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// A member without a leader asks who the members are, again and again: the one
-// that answers may hear of them later. An answer about another cluster is ignored.
+// A member without a leader asks again and again who the members are, for the one that answers may
+// learn of them later. An answer about another cluster is ignored.
 func TestLooksAroundAgain(t *testing.T) {
 	var says atomic.Pointer[introduction]
 	says.Store(&introduction{})
@@ -106,7 +106,7 @@ func TestWithALeaderNobodyIsAsked(t *testing.T) {
 	}
 }
 
-// A question for the members goes the configured way.
+// The question who the members are uses the configured Dial.
 func TestMembersAreAskedByTheConfiguredDial(t *testing.T) {
 	unreachable := errors.New("there is no way")
 	var dialed string

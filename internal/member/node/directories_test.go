@@ -81,7 +81,7 @@ func TestADamagedMemoryIsRefused(t *testing.T) {
 	}
 }
 
-// A member that was removed is forgotten, lest the memory grow for ever.
+// A removed member is forgotten. Otherwise the memory would grow without end.
 func TestRemovedMembersAreForgotten(t *testing.T) {
 	d, err := openDirectories("/data", 5, waltest.NewDisk().FS())
 	if err != nil {
@@ -97,8 +97,8 @@ func TestRemovedMembersAreForgotten(t *testing.T) {
 	}
 }
 
-// How often a member was started, and how long its promises last, is durable before it
-// says anything.
+// The number of a member's starts, and the length of its promises, are durable before it sends
+// anything.
 func TestAStartIsDurableBeforeItPromises(t *testing.T) {
 	for seed := range uint64(20) {
 		b := newBench(t)
@@ -122,7 +122,7 @@ func TestAStartIsDurableBeforeItPromises(t *testing.T) {
 	}
 }
 
-// A directory that was new stays so until it is confirmed, whenever the power fails.
+// A new directory stays new until it is confirmed, even if the power fails at any time.
 func TestANewDirectoryStaysNew(t *testing.T) {
 	for at := 1; at < 60; at++ {
 		disk := waltest.NewDisk()
@@ -159,8 +159,8 @@ func TestANewDirectoryStaysNew(t *testing.T) {
 	}
 }
 
-// A member that greets from another directory than it had is not listened to, until it
-// greets from the right one.
+// A member that greets from another directory than before is ignored until it greets from the right
+// one.
 func TestAForgetfulMemberIsNotListenedTo(t *testing.T) {
 	c := newCluster(t, 2, nimble)
 	c.leader()
@@ -197,7 +197,7 @@ func TestAForgetfulMemberIsNotListenedTo(t *testing.T) {
 	}
 }
 
-// Greetings of those who are no members are not remembered.
+// Greetings from processes that are not members are not remembered.
 func TestStrangersAreNotRemembered(t *testing.T) {
 	c := newCluster(t, 2, nimble)
 	c.leader()
@@ -209,7 +209,7 @@ func TestStrangersAreNotRemembered(t *testing.T) {
 	}
 }
 
-// Without the records that a release writes anew a member would not know how it voted.
+// A member whose log lacks the records that a release rewrites would not know how it voted.
 func TestALogWithoutItsBeginningIsRefused(t *testing.T) {
 	b := newBench(t)
 	b.now.term, b.now.vote = 5, 3
@@ -228,8 +228,8 @@ func TestALogWithoutItsBeginningIsRefused(t *testing.T) {
 	}
 }
 
-// TestAMemoryIsReadWhileADiskHangs: connections are greeted with what is remembered, and one
-// write that takes long must not keep all of them waiting.
+// TestAMemoryIsReadWhileADiskHangs: greetings of connections need the memory of directories, and a
+// slow write must not keep all of them waiting.
 func TestAMemoryIsReadWhileADiskHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := waltest.NewDisk().FS()
@@ -263,8 +263,7 @@ func TestAMemoryIsReadWhileADiskHangs(t *testing.T) {
 	})
 }
 
-// Nobody learns of a record of this file before it is durable: others take it for a
-// confirmation.
+// A record of this file is not announced before it is durable, for others take it for a confirmation.
 func TestNothingIsRememberedBeforeItIsDurable(t *testing.T) {
 	fsys := waltest.NewDisk().FS()
 	d, err := openDirectories("/data", 1, fsys)
@@ -285,8 +284,8 @@ func TestNothingIsRememberedBeforeItIsDurable(t *testing.T) {
 	}
 }
 
-// All who doubted a directory have to withdraw that, as regards the start that they doubted;
-// then it is over, and the present start is told.
+// A doubt about a directory is over when all members that had it have withdrawn it for the start that
+// they doubted. The present start is then announced.
 func TestADoubtIsWithdrawnByAllWhoHadIt(t *testing.T) {
 	b := newBench(t)
 	d, err := openDirectories("/data", b.s.log.ID(), b.disk.FS())
@@ -325,8 +324,8 @@ func TestADoubtIsWithdrawnByAllWhoHadIt(t *testing.T) {
 	}
 }
 
-// A doubt takes the place of no other condition: a founder that has yet to be confirmed by all
-// others is not admitted by the one that doubted it, nor a newcomer without a majority.
+// A doubt replaces no other condition. A founder that still needs confirmations is not admitted by the
+// member that doubted it, and a newcomer is not admitted without a majority.
 func TestADoubtIsNoAdmission(t *testing.T) {
 	for _, joined := range []bool{false, true} {
 		b := newBench(t)
@@ -369,8 +368,8 @@ func TestADoubtIsNoAdmission(t *testing.T) {
 	}
 }
 
-// TestAnAdmissionIsNotedWhileADiskHangs: others greet this member, and it asks them, while it
-// writes down that it is admitted.
+// TestAnAdmissionIsNotedWhileADiskHangs: greetings go on in both directions while a member writes its
+// admission to disk.
 func TestAnAdmissionIsNotedWhileADiskHangs(t *testing.T) {
 	fsys := waltest.NewDisk().FS()
 	d, err := openDirectories("/data", 1, fsys)
@@ -398,8 +397,8 @@ func TestAnAdmissionIsNotedWhileADiskHangs(t *testing.T) {
 	}
 }
 
-// The records of a start and of a vote lie in the oldest segment, which is released only when
-// others of them are durable.
+// The records of a start and of a vote are in the oldest segment. It is released only when newer
+// copies of them are durable.
 func TestStartAndVoteOutliveTheReleaseOfTheirSegment(t *testing.T) {
 	released := false
 	for at, more := 1, true; more; at++ {
@@ -447,8 +446,8 @@ func TestStartAndVoteOutliveTheReleaseOfTheirSegment(t *testing.T) {
 	}
 }
 
-// A memory that cannot be read is not taken for none: the member would trust others that have
-// forgotten what they did.
+// A memory that cannot be read does not count as missing. Otherwise the member would trust others that
+// have lost their data.
 func TestAMemoryThatCannotBeReadIsRefused(t *testing.T) {
 	for _, op := range []string{"open", "size", "read"} {
 		disk := waltest.NewDisk()
@@ -476,7 +475,7 @@ func TestAMemoryThatCannotBeReadIsRefused(t *testing.T) {
 	}
 }
 
-// The remains of an earlier write do no harm to the next.
+// Leftovers of an earlier write do not damage the next.
 func TestWhatAWriteLeftBehind(t *testing.T) {
 	disk := waltest.NewDisk()
 	fsys := disk.FS()
@@ -493,7 +492,7 @@ func TestWhatAWriteLeftBehind(t *testing.T) {
 	}
 }
 
-// A memory that cannot be written is an error, and is not gone by.
+// A memory that cannot be written is an error, and is not used.
 func TestEveryFailedWriteOfAMemoryIsTold(t *testing.T) {
 	broken := errors.New("broken")
 	for at := 1; ; at++ {
@@ -530,7 +529,7 @@ func TestEveryFailedWriteOfAMemoryIsTold(t *testing.T) {
 	}
 }
 
-// A member's directory lists the members that have to confirm its start, and those that doubted it.
+// A member's directory lists the members that must confirm its start, and those that doubted it.
 func TestWhatAStartWaitsFor(t *testing.T) {
 	const boot = 5<<32 | 1
 	founds := identity{Member: 1, Voters: []uint64{1, 2, 3}}

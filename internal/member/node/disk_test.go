@@ -28,7 +28,7 @@ func single(t *testing.T, dir string) Config {
 	}
 }
 
-// filled is a data directory with a hundred writes, and its node stopped.
+// filled is a data directory with a hundred writes, whose node was stopped.
 func filled(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -180,8 +180,8 @@ func TestFailedSyncEndsTheMemberAndAcknowledgesNothing(t *testing.T) {
 	}
 }
 
-// TestFailures are those after which a member must not go on. The owner is told
-// once, and may stop the member from there.
+// TestFailures covers failures after which a member must not go on. The owner is informed once, and
+// may stop the member in that call.
 func TestFailures(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

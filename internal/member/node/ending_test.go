@@ -19,8 +19,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/member/watch"
 )
 
-// Stop waits for all that is under way, and the log is open until then. A member that was stopped has no
-// lease, though one was published while it stopped, and its watchers are let go.
+// Stop waits for all operations in progress, and the log stays open until they end. A stopped member
+// has no lease, even if one was published during Stop. Its watchers are released.
 func TestWhatStopWaitsFor(t *testing.T) {
 	for _, takes := range []map[string]time.Duration{
 		{"what is under way": time.Minute, "a snapshot": time.Hour},
@@ -92,7 +92,7 @@ func TestWhatStopWaitsFor(t *testing.T) {
 	}
 }
 
-// A member that ends gives up the question that it asks the others, and waits until that is given up.
+// A member that ends cancels its questions to other members, and waits until they have ended.
 func TestAQuestionEndsWithItsMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, _, _ := linked(t)
@@ -117,7 +117,7 @@ func TestAQuestionEndsWithItsMember(t *testing.T) {
 	})
 }
 
-// A snapshot that is being sent ends with its member, which waits for that.
+// A member that ends cancels the snapshots that it is sending, and waits for them.
 func TestASnapshotIsNotSentWhenTheMemberHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, _, links := linked(t)
@@ -142,8 +142,8 @@ func TestASnapshotIsNotSentWhenTheMemberHasEnded(t *testing.T) {
 	})
 }
 
-// The process hears of a failure on a goroutine of its own: it may stop the member, which waits for the
-// goroutine that failed.
+// The process is informed of a failure on a goroutine of its own. It may stop the member, and Stop
+// waits for the goroutine that failed.
 func TestWhoFailsDoesNotWaitForItsProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, _, _ := linked(t)
@@ -159,7 +159,8 @@ func TestWhoFailsDoesNotWaitForItsProcess(t *testing.T) {
 	})
 }
 
-// An applier that cannot go on ends its member. One that was stopped may fail for that reason, and says nothing.
+// An applier that fails ends its member. If the applier fails because the member was stopped, that is
+// not reported.
 func TestAnApplierThatCannotGoOn(t *testing.T) {
 	for _, stopped := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -189,7 +190,7 @@ func TestAnApplierThatCannotGoOn(t *testing.T) {
 	}
 }
 
-// What raft takes for a bug of its own ends the process; what it takes for an error is told an operator.
+// If raft reports a bug of its own, the process ends. Its error messages are logged.
 func TestWhatRaftSaysIsTold(t *testing.T) {
 	var log lines
 	r := raftLogger{log.logger()}
@@ -231,7 +232,8 @@ func TestWhatRaftSaysIsTold(t *testing.T) {
 	}
 }
 
-// One that joins asks the others that it was told of, and not itself, for as long as a request may take.
+// A newcomer asks the other members that it was given, and not itself, for at most the time of a
+// request.
 func TestWhomANewcomerAsks(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -271,7 +273,7 @@ func TestWhomANewcomerAsks(t *testing.T) {
 	}
 }
 
-// lines are a log, a level and a message each; sees looks on at each.
+// lines is a log of lines with a level and a message each; sees is called with each of them.
 type lines struct {
 	list []string
 	sees func(line string)

@@ -32,7 +32,7 @@ func greetingsOf(t *testing.T, sent []sentMessage) (list []string) {
 	return list
 }
 
-// The standing of a greeting member's directory decides whether it is answered, remembered,
+// The state of a greeting member's directory determines whether the greeting is answered, remembered,
 // heard and believed.
 func TestWhatAGreetingDoes(t *testing.T) {
 	now := replica.FoundedBy([]*pb.Member{{ID: 1}, {ID: 2}, {ID: 3}, {ID: 4}, {ID: 5, IsLearner: true}})
@@ -131,7 +131,7 @@ func TestWhatAGreetingDoes(t *testing.T) {
 	}
 }
 
-// awaiting has a member wait until these have confirmed its directory.
+// awaiting makes a member wait until the given members have confirmed its directory.
 func awaiting(need ...uint64) func(*Node) {
 	return func(n *Node) {
 		n.admission.open.Store(false)
@@ -139,8 +139,8 @@ func awaiting(need ...uint64) func(*Node) {
 	}
 }
 
-// A member that waits to be admitted asks those who have not confirmed; one that joins asks all of
-// whom it knows.
+// A member that waits to be admitted asks the members that have not confirmed it yet. A newcomer asks
+// all members that it knows.
 func TestWhoIsAskedToConfirm(t *testing.T) {
 	for _, tt := range []struct {
 		name string

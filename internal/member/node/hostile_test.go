@@ -28,8 +28,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// stranger listens like a member, and says of itself whatever it likes. It has asked a
-// member, and knows all ids and addresses.
+// stranger listens like a member, and claims anything about itself. It has asked a member, and knows
+// all IDs and addresses.
 type stranger struct {
 	t       *testing.T
 	in      introduction
@@ -124,9 +124,9 @@ func batchOf(t *testing.T, body any) []byte {
 	return frameOf(1, append(binary.AppendUvarint(nil, uint64(len(p))), p...))
 }
 
-// A stranger reaches the port of members and knows all that they tell anybody. It says
-// that it is a member, that everybody was removed, and what would end a member or empty
-// it. All go on, and after a restart, too.
+// A stranger reaches the peer port and knows everything that members tell any process. It claims to be
+// a member, reports that all others were removed, and sends messages that would end a member or empty
+// it. All members go on, and so do they after a restart.
 func TestAStrangerAtThePeerPort(t *testing.T) {
 	c := newCluster(t, 3, nimble)
 	c.put(0, "k", "v")
@@ -229,8 +229,9 @@ func emptySnapshot(t *testing.T, index, term uint64, n *Node) []byte {
 	return p
 }
 
-// A member is not removed because one member says so, whose address somebody else may
-// have by now, nor because learners do. It takes most of the other voters.
+// A member does not count as removed because a single member says so: another process may have that
+// member's address by now. The word of learners does not count. Most of the other voters have to say
+// so.
 func TestRemovedByMostOnly(t *testing.T) {
 	c := newCluster(t, 3, nimble)
 	c.put(0, "k", "v")
@@ -297,8 +298,8 @@ func (c *cluster) nodeID(i int) machine.NodeID {
 	return memberID(c.cfgs[i].Peers[c.cfgs[i].Name], c.cfgs[i].ClusterToken, "")
 }
 
-// An answer from a logged address counts for members that the log does not know, not for
-// others, and is bounded.
+// An answer from an address of the log counts only for members that the log does not know, and is
+// bounded.
 func TestHearsayIsBoundedAndBesideTheLog(t *testing.T) {
 	c := newCluster(t, 3, nimble)
 	c.leader()
@@ -328,8 +329,8 @@ func TestHearsayIsBoundedAndBesideTheLog(t *testing.T) {
 	c.put(0, "k", "v")
 }
 
-// The leader joined while a member was away. The member asks those that it knows where
-// the others are, for it would not listen to one that it does not know.
+// The leader joined while a member was away. The member asks the members that it knows where the
+// others are, for it ignores members that it does not know.
 func TestALeaderThatJoinedMeanwhile(t *testing.T) {
 	c := newCluster(t, 3, nimble)
 	c.leader()
@@ -361,8 +362,8 @@ func TestALeaderThatJoinedMeanwhile(t *testing.T) {
 	})
 }
 
-// A snapshot that raft does not go on from is not kept, nor is one whose file says
-// something else than its message, nor one of members of which this is none.
+// A snapshot is not kept if raft refuses it, if its file differs from its message, or if this member
+// is not among its members.
 func TestSnapshotsThatRaftRefuses(t *testing.T) {
 	c := newCluster(t, 3, nimble)
 	for range 20 {
@@ -407,7 +408,7 @@ func TestSnapshotsThatRaftRefuses(t *testing.T) {
 	c.put(0, "k", "after")
 }
 
-// Members take no URL that the others could not dial, by whichever way it comes.
+// Members accept no URL that others could not dial, wherever it comes from.
 func TestMemberURLs(t *testing.T) {
 	c := newCluster(t, 1, nimble)
 	c.put(0, "k", "v")
@@ -430,8 +431,8 @@ func TestMemberURLs(t *testing.T) {
 	}
 }
 
-// Members start although one of them is, by the log, where nobody can dial it: an earlier
-// version let such a URL in.
+// Members start even if the log has a URL that cannot be dialed. An earlier version accepted such
+// URLs.
 func TestAMemberThatIsNowhereHoldsNobodyUp(t *testing.T) {
 	c := newCluster(t, 3, nimble)
 	c.leader()
@@ -456,7 +457,7 @@ func TestAMemberThatIsNowhereHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// Flags describe the first start. Afterwards founders start with a longer list, and where
+// Flags describe the first start. Later, founders start with a longer list, and at the URLs to which
 // `member update` has moved them.
 func TestFoundersWhoseFlagsHaveChanged(t *testing.T) {
 	c := newCluster(t, 3, nimble)
@@ -489,8 +490,8 @@ func TestFoundersWhoseFlagsHaveChanged(t *testing.T) {
 	}
 }
 
-// A member was away while another moved, and the only one that could tell it so is down. Its flags say where the
-// other is, and the two are a majority.
+// A member was away while another moved, and the only one that could tell it is down. Its flags have
+// the other's new URL, and the two are a majority.
 func TestFlagsFindWhoMovedMeanwhile(t *testing.T) {
 	c := newCluster(t, 3, nimble)
 	c.put(0, "k", "v")
@@ -517,8 +518,8 @@ func TestFlagsFindWhoMovedMeanwhile(t *testing.T) {
 	}
 }
 
-// A member that is added after others have moved finds them where they are, although it is told where the
-// first members were at the beginning: without them it has no majority to confirm it.
+// A member that is added after others have moved finds them at their new URLs, although it is given
+// the URLs of the first day. Without them it has no majority to confirm it.
 func TestANewcomerFindsWhoHasMoved(t *testing.T) {
 	c := newCluster(t, 3, nimble)
 	c.put(0, "k", "v")
@@ -548,8 +549,8 @@ func TestANewcomerFindsWhoHasMoved(t *testing.T) {
 	}
 }
 
-// Members that have all moved, one after the other, start with flags that name no URL of the beginning,
-// although the moves are in no snapshot yet.
+// After all members have moved, one after another, they start with flags that have none of the first
+// URLs, although no snapshot has the moves yet.
 func TestAllHaveMoved(t *testing.T) {
 	c := newCluster(t, 3, nimble)
 	c.put(0, "k", "v")
@@ -588,7 +589,7 @@ func TestAllHaveMoved(t *testing.T) {
 	}
 }
 
-// Flags of another member or another cluster are a mistake.
+// Flags of another member or of another cluster are an error.
 func TestDirectoryOfAnother(t *testing.T) {
 	c := newCluster(t, 3, nimble)
 	c.leader()

@@ -12,7 +12,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// timed is a context with a deadline that a test sets, and that ends when the test says so.
+// timed is a context whose deadline and end a test sets.
 type timed struct {
 	context.Context
 	deadline time.Time
@@ -20,8 +20,7 @@ type timed struct {
 
 func (c *timed) Deadline() (time.Time, bool) { return c.deadline, true }
 
-// One that cannot join is told why by the last round of questions that had its time: what was cut
-// short tells nothing.
+// The error of a failed join comes from the last round of questions that was not cut short.
 func TestWhyAMemberCannotJoin(t *testing.T) {
 	for _, tt := range []struct {
 		name string

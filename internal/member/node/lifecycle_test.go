@@ -100,8 +100,8 @@ func TestStartThatFailsLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestStopDuringEverything stops a member under all kinds of calls, and none of
-// them hangs or says anything but that.
+// TestStopDuringEverything stops a member during all kinds of calls. None of them hangs, and none
+// returns another error.
 func TestStopDuringEverything(t *testing.T) {
 	c := newCluster(t, 3, nimble)
 	c.leader()
@@ -243,7 +243,7 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
-// Leadership goes to the member that was asked for, and to no other.
+// Leadership goes to the requested member and to no other.
 func TestMoveLeader(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 5)
@@ -322,7 +322,7 @@ func TestWrongMembersAreRefusedAndEnd(t *testing.T) {
 	}
 }
 
-// Questions and outgoing snapshots of a member end with it.
+// Questions and outgoing snapshots of a member end when the member does.
 func TestStopEndsWhatIsUnderWay(t *testing.T) {
 	for name, end := range map[string]func(*Node){
 		"Stop":      (*Node).Stop,

@@ -19,7 +19,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
-// lonely is one of three members, and the others are not there.
+// lonely is one of three members, of which the others do not exist.
 func lonely(t *testing.T, adjust func(*Config)) *Node {
 	t.Helper()
 	l := listen(t)
@@ -38,7 +38,7 @@ func lonely(t *testing.T, adjust func(*Config)) *Node {
 	return n
 }
 
-// held tells what a node holds for callers.
+// held returns how much a node stores for callers.
 func held(n *Node) (results, asks, barriers int, cost int64) {
 	for i := range n.results.shards {
 		n.results.shards[i].Lock()
@@ -100,8 +100,8 @@ func TestCallersThatLeaveStillCount(t *testing.T) {
 	}
 }
 
-// TestWhatIsDroppedMayHaveBeenDone: a caller is told that a request was not done only if it was not,
-// and never will be.
+// TestWhatIsDroppedMayHaveBeenDone: a caller is told that a request was not done only if it was not
+// done and never will be.
 func TestWhatIsDroppedMayHaveBeenDone(t *testing.T) {
 	for _, tt := range []struct {
 		leader    machine.NodeID
@@ -206,9 +206,9 @@ func TestAGrantThatFinishesMeanwhileCounts(t *testing.T) {
 	}
 }
 
-// TestLargestRequestReachesAll by the way over another member, the leader's log
-// and everybody's disk. Heartbeats wait behind it, and on a slow machine under the
-// race detector it is long on its way: the cluster is a patient one.
+// TestLargestRequestReachesAll sends the largest request by way of another member, so that it reaches
+// the leader's log and all disks. Heartbeats wait behind it, and under the race detector it is slow,
+// so the cluster has long election timeouts.
 func TestLargestRequestReachesAll(t *testing.T) {
 	c := newCluster(t, 3, func(cfg *Config) {
 		cfg.HeartbeatInterval, cfg.ElectionTimeout = 200*time.Millisecond, 3*time.Second
@@ -226,7 +226,7 @@ func TestLargestRequestReachesAll(t *testing.T) {
 	}
 }
 
-// Leases are told in whole seconds that are left for sure.
+// The remaining time of a lease is reported in whole seconds, rounded down.
 func TestTimeToLiveIsRoundedDown(t *testing.T) {
 	n := newCluster(t, 1).nodes[0]
 	answered := func(a replica.AnswerLease, ask func()) {
@@ -269,7 +269,7 @@ func TestTimeToLiveIsRoundedDown(t *testing.T) {
 	}
 }
 
-// A message that makes no sense is dropped, and neither those before nor those behind it.
+// A senseless message is dropped. The messages before and after it are processed.
 func TestOneBadMessageStopsNoOther(t *testing.T) {
 	c := newCluster(t, 2, nimble)
 	c.leader()

@@ -19,7 +19,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-// notedLinks lead nowhere, and note what they are asked for.
+// notedLinks lead nowhere, and record the calls.
 type notedLinks struct {
 	mu       sync.Mutex
 	stats    map[machine.NodeID]peer.Stats
@@ -68,7 +68,7 @@ func (l *notedLinks) Stats(of machine.NodeID) peer.Stats { return l.stats[of] }
 
 func (l *notedLinks) Close() error { l.closed++; return nil }
 
-// take gives up the messages that were sent.
+// take returns the messages that were sent, and forgets them.
 func (l *notedLinks) take() []sentMessage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,7 +77,7 @@ func (l *notedLinks) take() []sentMessage {
 	return sent
 }
 
-// linked is member 1 of three, with links that are noted, directories of its own, and a
+// linked is member 1 of three, with links that record their calls, directories of its own, and a
 // replica that only listens.
 func linked(t *testing.T) (*Node, *listener, *notedLinks) {
 	t.Helper()
@@ -97,20 +97,20 @@ func linked(t *testing.T) (*Node, *listener, *notedLinks) {
 	return n, l, links
 }
 
-// ends stops a member that runs nothing but its replica, and what waits for that.
+// ends stops a member that runs only its replica, and everything that waits for it.
 func (n *Node) ends() {
 	n.halt()
 	n.driver.Stop()
 	n.done.Wait()
 }
 
-// is has a member apply a roster.
+// is makes a member apply a roster.
 func (n *Node) is(now replica.Roster) {
 	n.ahead.Store(&[]*state{{}, {roster: now}})
 	n.state.Store(&state{}) // older, of which a member itself goes by nothing
 }
 
-// refusalOf is what a member is refused with by one that answers so, as package peer tells it.
+// refusalOf is the error that package peer returns for a status.
 func refusalOf(t *testing.T, status byte) error {
 	t.Helper()
 	other := listen(t)

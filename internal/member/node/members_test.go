@@ -45,7 +45,7 @@ func (c *cluster) ctx() context.Context {
 	return ctx
 }
 
-// eventually asks again until it is so.
+// eventually repeats a check until it holds.
 func (c *cluster) eventually(what string, ok func() bool) {
 	c.t.Helper()
 	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
@@ -122,8 +122,8 @@ func TestMembersComeAndGo(t *testing.T) {
 	}
 }
 
-// A member that was away when it was removed hears of that when it comes back, and ends: the others
-// keep its connections for a while only.
+// A member that was away when it was removed learns of that when it comes back, and ends. The others
+// keep its connections only for a while.
 func TestRemovedWhileAway(t *testing.T) {
 	c := newCluster(t, 3, nimble)
 	c.put(0, "k", "v")
@@ -143,7 +143,7 @@ func TestRemovedWhileAway(t *testing.T) {
 	}
 }
 
-// A member whose disk was lost comes back at its old URL, as another.
+// A member whose disk was lost comes back at its old URL as a new member.
 func TestLostDiskIsReplaced(t *testing.T) {
 	c := newCluster(t, 3, nimble)
 	for range 3 {
@@ -172,7 +172,7 @@ func TestLostDiskIsReplaced(t *testing.T) {
 	c.put(i, "k", "w")
 }
 
-// One member grows, and another takes over from it.
+// A cluster of one grows by a second member, which then takes over from the first.
 func TestOneMemberIsReplaced(t *testing.T) {
 	out := make(chan error, 1)
 	c := newCluster(t, 1, nimble, func(cfg *Config) { cfg.Fail = func(err error) { out <- err } })
@@ -196,8 +196,7 @@ func TestOneMemberIsReplaced(t *testing.T) {
 	}
 }
 
-// A member without its disk has forgotten its votes: it must not come back under its old
-// identity.
+// A member without its disk has forgotten its votes. It must not come back under its old identity.
 func TestLostDiskOfOneThatJoined(t *testing.T) {
 	c := newCluster(t, 3, nimble)
 	i, m := c.newcomer(0, "m3", "127.0.0.1:0", false)
@@ -252,8 +251,8 @@ func TestJoinWithoutBeingAdded(t *testing.T) {
 	}
 }
 
-// One that was away while all others were replaced knows nobody when it is back. Its
-// operator names members that there are now, and it asks those.
+// A member that was away while all others were replaced knows none of them when it comes back. Its
+// operator names present members, and it asks those.
 func TestAllOthersAreReplaced(t *testing.T) {
 	c := newCluster(t, 3, nimble, func(cfg *Config) { cfg.Fail = func(error) {} })
 	c.leader()

@@ -10,8 +10,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// A member that was away while the present leader moved does not listen to it, for nobody
-// answers for the leader where its log says. It hears of the move under another leader.
+// A member was away while the present leader moved. It ignores the leader, for no process answers for
+// the leader at the address in its log. It learns of the move under another leader.
 func TestTheLeaderMovedMeanwhile(t *testing.T) {
 	c := newCluster(t, 3, nimble)
 	c.put(0, "k", "before")
@@ -39,8 +39,8 @@ func TestTheLeaderMovedMeanwhile(t *testing.T) {
 	c.put(1, "k", "again")
 }
 
-// Leadership is handed over for a member's sake when it has refused the leader for a while, and
-// ever more seldom.
+// Leadership is handed over for a member's sake after that member has refused the leader for a while.
+// The pauses between such hand-overs grow.
 func TestHowOftenLeadershipIsHandedOver(t *testing.T) {
 	var d deafness
 	since := time.Unix(1000, 0)

@@ -15,8 +15,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// One that joined is known by its directory as soon as it has asked, whether the cluster
-// knows its name or not.
+// A newcomer's directory is known as soon as it has asked, whether the cluster knows its name or not.
 func TestAnEmptiedNewcomerIsRefused(t *testing.T) {
 	c := newCluster(t, 3, nimble)
 	i, _ := c.newcomer(0, "m3", "127.0.0.1:0", false)
@@ -75,8 +74,8 @@ func TestWhoHasToConfirm(t *testing.T) {
 	}
 }
 
-// stranded adds a newcomer that has asked who it is, and has not been heard of since, while
-// the voters of then but one were replaced. It is not started.
+// stranded adds a newcomer that has asked to join and has been silent since, while all but one of the
+// voters of that time were replaced. It is not started.
 func (c *cluster) stranded() (i int) {
 	c.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -114,7 +113,7 @@ func (c *cluster) stranded() (i int) {
 	return len(c.nodes) - 1
 }
 
-// A newcomer whose witnesses are replaced while it joins is admitted by those who vote now.
+// A newcomer whose witnesses are replaced while it joins is admitted by the present voters.
 func TestANewcomerOutlivesItsWitnesses(t *testing.T) {
 	c := newCluster(t, 3, nimble, func(cfg *Config) { cfg.Fail = func(error) {} })
 	c.put(2, "k", "v")
@@ -126,7 +125,7 @@ func TestANewcomerOutlivesItsWitnesses(t *testing.T) {
 	}
 }
 
-// One whose name the log has took part, and not from a directory that is new.
+// A member whose name is in the log has taken part before, so a new directory of it is not confirmed.
 func TestANewDirectoryOfOneThatToldItsNameIsNotConfirmed(t *testing.T) {
 	c := newCluster(t, 1, nimble)
 	n := c.nodes[0]
@@ -155,9 +154,9 @@ func TestANewDirectoryOfOneThatToldItsNameIsNotConfirmed(t *testing.T) {
 	}
 }
 
-// A founder that waits for another one since the first day, and is met by a member that joined
-// meanwhile, has forgotten nothing. Nor does that member remember a directory in which nothing
-// was done: the founder may have been started from the wrong one by mistake.
+// A founder waits for another founder since the first day. A member that joined meanwhile meets it,
+// and does not judge that it has lost data. Nor does that member remember an unused directory: the
+// founder may have been started from the wrong one by mistake.
 func TestOnlyFoundersJudgeNewFounders(t *testing.T) {
 	c := newCluster(t, 3, nimble)
 	c.put(0, "k", "v")
@@ -184,8 +183,8 @@ func TestOnlyFoundersJudgeNewFounders(t *testing.T) {
 	}
 }
 
-// The word of a member that is not admitted itself does not count: it may have forgotten
-// that it confirmed another directory.
+// The confirmation of a member that is not admitted itself does not count. It may have forgotten that
+// it confirmed another directory.
 func TestOnlyAdmittedMembersConfirmANewcomer(t *testing.T) {
 	c := newCluster(t, 3, nimble, func(cfg *Config) { cfg.Fail = func(error) {} })
 	c.put(2, "k", "v")

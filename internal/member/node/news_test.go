@@ -8,9 +8,9 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-// TestCommitIndexOutlivesTheProcess: a commit index alone is never worth an fsync,
-// but it is written soon. So a process that is killed and started again shows no
-// older state than before, even while it finds no majority.
+// TestCommitIndexOutlivesTheProcess: a commit index alone is never worth an fsync, but it is written
+// soon. So a process that is killed and started again shows no older state than before, even while it
+// finds no majority.
 func TestCommitIndexOutlivesTheProcess(t *testing.T) {
 	cfg := single(t, t.TempDir())
 	n, err := Start(cfg)
@@ -31,8 +31,8 @@ func TestCommitIndexOutlivesTheProcess(t *testing.T) {
 	}
 }
 
-// committedOnDisk is what a process finds that is started after this one was
-// killed: all that the kernel was given.
+// committedOnDisk is the commit index that a process would find if this one were killed: everything
+// that the kernel was given counts.
 func committedOnDisk(t *testing.T, cfg Config, n *Node) uint64 {
 	t.Helper()
 	dir := t.TempDir()

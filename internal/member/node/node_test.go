@@ -77,7 +77,8 @@ func (c *cluster) start(i int) {
 	c.nodes[i] = n
 }
 
-// listenAgain listens where a member did. While the port was free another process's test may have got it.
+// listenAgain listens at a former member's address. Another process's test may have taken the port
+// meanwhile.
 func listenAgain(t testing.TB, addr string) net.Listener {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
@@ -96,7 +97,7 @@ func (c *cluster) kill(i int) {
 	c.nodes[i] = nil
 }
 
-// leader waits for one that all living members agree on.
+// leader waits for a leader that all living members agree on.
 func (c *cluster) leader() int {
 	c.t.Helper()
 	deadline := time.Now().Add(time.Minute) // clocks may be slow, and votes split
@@ -125,7 +126,7 @@ func (c *cluster) leader() int {
 	return -1
 }
 
-// put may be done twice; see putOnce.
+// put may be done twice; compare putOnce.
 func (c *cluster) put(i int, key, value string) int64 {
 	c.t.Helper()
 	return c.putWhile(leaderless, i, key, value)

@@ -29,7 +29,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// The applier is woken when what it is to do is queued: woken before, it would find nothing and wait.
+// The applier is woken only after its work was queued. Otherwise it would find nothing and wait.
 func TestTheApplierIsWokenBehindWhatItIsToDo(t *testing.T) {
 	a := &applier{wake: make(chan struct{}, 1)}
 	a.mu.Lock()
@@ -47,7 +47,8 @@ func TestTheApplierIsWokenBehindWhatItIsToDo(t *testing.T) {
 	}
 }
 
-// Nobody waits for a long queue behind its own request: what is applied is shown after a slice of time.
+// A caller does not wait for a long queue behind its own request: applied entries are published after
+// a slice of time.
 func TestWhatIsAppliedIsShownAfterASlice(t *testing.T) {
 	var ops []*pb.RequestOp
 	for i := range 1000 { // so many changes call Pause
@@ -71,7 +72,7 @@ func TestWhatIsAppliedIsShownAfterASlice(t *testing.T) {
 	})
 }
 
-// Whoever sees a state finds it among those that the member itself goes by, too.
+// A published state is always among the states that the member itself uses.
 func TestWhatIsShownIsKnownToTheMember(t *testing.T) {
 	n, _, _ := linked(t)
 	v := visible{n: n}
@@ -97,7 +98,8 @@ func TestWhatIsShownIsKnownToTheMember(t *testing.T) {
 	}
 }
 
-// A read under a lease of key order looks for a state last: what was released while the clock was read is in it.
+// A read under a lease in key order loads its state last. Entries that were released while the clock
+// was read are in that state.
 func TestAReadLooksForItsStateLast(t *testing.T) {
 	w := write(t, &pb.PutRequest{Key: []byte("k"), Value: []byte("1")}, &pb.PutRequest{Key: []byte("k"), Value: []byte("2")})
 	n, _, _ := linked(t)
@@ -113,7 +115,7 @@ func TestAReadLooksForItsStateLast(t *testing.T) {
 	}
 }
 
-// What a snapshot holds still is not given back while the snapshot is written.
+// Memory that a snapshot pins is not given back while the snapshot is written.
 func TestASnapshotHoldsStillWhileItIsWritten(t *testing.T) {
 	w := write(t, &pb.PutRequest{Key: []byte("k")}, &pb.PutRequest{Key: []byte("k")}, &pb.PutRequest{Key: []byte("k")})
 	n, _, _ := linked(t)
@@ -150,7 +152,8 @@ func TestASnapshotHoldsStillWhileItIsWritten(t *testing.T) {
 	}
 }
 
-// Two members that start from copies of one directory are told apart, though both count the same starts.
+// Two members that start from copies of one directory are distinguished, although both count the same
+// number of starts.
 func TestStartsFromCopiesDiffer(t *testing.T) {
 	var boots []uint64
 	for range 2 {
@@ -167,8 +170,8 @@ func TestStartsFromCopiesDiffer(t *testing.T) {
 	}
 }
 
-// The parts of a record are written in the order in which they rest on each other: a log that is cut off in
-// between knows no hard state without its entries, and no entries without the snapshot that they follow.
+// The parts of a record are written in the order of their dependencies. A log that is cut off in
+// between has no hard state without its entries, and no entries without the snapshot that they follow.
 func TestInWhichOrderARecordIsWritten(t *testing.T) {
 	disk := waltest.NewDisk().FS()
 	s, _ := storageOn(t, disk)
@@ -197,8 +200,8 @@ func TestInWhichOrderARecordIsWritten(t *testing.T) {
 	}
 }
 
-// The replica hears of a doubt about its clock before it does anything else by that clock, whatever it is
-// asked for.
+// Whatever the replica is asked to do, it is informed of a doubt about its clock before it uses that
+// clock.
 func TestADoubtComesFirst(t *testing.T) {
 	for name, do := range map[string]func(w watched, now machine.Now){
 		"an input": func(w watched, now machine.Now) { w.Step(now, replica.HandOver{}) },
@@ -243,7 +246,7 @@ func TestADoubtComesFirst(t *testing.T) {
 	}
 }
 
-// Where members speak TLS, they are looked for at URLs that say so, and asked by TLS.
+// Members that use TLS are looked for at https URLs, and are asked over TLS.
 func TestMembersBehindTLS(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, _, _ := linked(t)
@@ -303,7 +306,7 @@ func TestMembersBehindTLS(t *testing.T) {
 	}
 }
 
-// Messages and streams of others wait until all parts of a member are there.
+// Messages and streams from others wait until all parts of a member are set up.
 func TestOthersAreHeardWhenAllPartsAreThere(t *testing.T) {
 	term := uint64(3)
 	message, err := replica.EncodeBody(&raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(), From: new(uint64(2)), To: new(uint64(1)), Term: &term})

@@ -21,7 +21,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
-// Each caller is told what the replica has done with its request.
+// Each caller gets the outcome of its request.
 func TestWhatCallersAreTold(t *testing.T) {
 	ids := []uint64{3, 4, 20}
 	for _, tt := range []struct {
@@ -74,8 +74,8 @@ func TestWhatCallersAreTold(t *testing.T) {
 	}
 }
 
-// Readers have a lease from the reading of the clock that it was published by: what they have read
-// before may be older.
+// Readers have a lease from the clock reading that published it. An earlier reading of a reader may be
+// older than the lease.
 func TestLeasesLastFromTheTurnThatPublishedThem(t *testing.T) {
 	n, _, _ := linked(t)
 	n.reads.clock = func() machine.Mono { return 50 }
@@ -89,7 +89,8 @@ func TestLeasesLastFromTheTurnThatPublishedThem(t *testing.T) {
 	}
 }
 
-// That raft goes on from a snapshot is noted before the applier hears of it, which gives the file its name.
+// The storage records that raft has taken a snapshot before the applier restores it and gives the file
+// its name.
 func TestASnapshotIsTakenBeforeItIsRestored(t *testing.T) {
 	n, _, _ := linked(t)
 	n.applier = &applier{n: n, wake: make(chan struct{}, 1)}
@@ -109,9 +110,9 @@ func TestASnapshotIsTakenBeforeItIsRestored(t *testing.T) {
 	}
 }
 
-// If a member is not listened to, its greetings are heard, wherever in a batch they are, and nothing else.
-// All messages of other members that make sense are stepped, as theirs, except a snapshot without its
-// file.
+// Of a batch from an ignored member, only greetings are processed, wherever they stand. Of other
+// members' batches, all valid messages are stepped under the sender's ID, except a snapshot without
+// its file.
 func TestWhatIsHeardOfABatch(t *testing.T) {
 	term := uint64(3)
 	message := func(typ raftpb.MessageType) []byte {
@@ -190,8 +191,8 @@ func TestWhatIsSent(t *testing.T) {
 	n.send(envs)
 }
 
-// The holders of keys are set after the policy that goes by them, with the names of all members, and with
-// the leader beside those that are named.
+// The policy is set before the cells that it needs. Cells may use the names of all members, and the
+// leader holds keys beside the members that they name.
 func TestCellsAreSetBehindTheirPolicy(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -239,7 +240,7 @@ func TestCellsAreSetBehindTheirPolicy(t *testing.T) {
 	}
 }
 
-// Keys that were read by themselves are told to the replica once.
+// Keys that were read are reported to the replica once.
 func TestKeysThatWereReadAreToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, l, _ := linked(t)
@@ -257,8 +258,8 @@ func TestKeysThatWereReadAreToldOnce(t *testing.T) {
 	})
 }
 
-// A read of keys waits for the state that the replica names, asks again when that does not come in time,
-// and ends with its caller or the member.
+// A read of keys waits for the state that the replica names. It asks again if that state does not come
+// in time. It ends with its caller or the member.
 func TestAReadOfKeysWaitsForItsState(t *testing.T) {
 	w := write(t, &pb.PutRequest{Key: []byte("k"), Value: []byte("1")}, &pb.PutRequest{Key: []byte("k"), Value: []byte("2")})
 	views := map[uint64]kv.View{5: w.state(w.at[0]).Store().View(), 6: w.state(w.at[1]).Store().View()}
@@ -342,7 +343,8 @@ func TestAReadOfKeysWaitsForItsState(t *testing.T) {
 	}
 }
 
-// A read of keys that needs a place in the log is answered from the state there, whatever is shown.
+// A read of keys that needs a place in the log is answered from the state there, whatever is
+// published.
 func TestAReadByTheLogIsOfItsPlace(t *testing.T) {
 	w := write(t, &pb.PutRequest{Key: []byte("k"), Value: []byte("1")}, &pb.PutRequest{Key: []byte("k"), Value: []byte("2")})
 	there := &state{index: 5, view: w.state(w.at[0]).Store().View()}
@@ -379,7 +381,7 @@ func TestAReadByTheLogIsOfItsPlace(t *testing.T) {
 	})
 }
 
-// Each outcome of the replica reaches the part of the member that it is for.
+// Each outcome of the replica reaches the part of the member that processes it.
 func TestOutcomesReachTheirParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, l, _ := linked(t)
@@ -418,7 +420,8 @@ func TestOutcomesReachTheirParts(t *testing.T) {
 	})
 }
 
-// Since when a member leads counts anew in each term: who has waited since before may have lost its request.
+// The time since which a member leads begins anew in each term. A caller that has waited since an
+// earlier term may have lost its request.
 func TestSinceWhenAMemberLeads(t *testing.T) {
 	n, _, _ := linked(t)
 	before := time.Now().Add(-time.Hour)

@@ -48,7 +48,7 @@ func (l *listener) Ready() machine.Ready[replica.Outcome] {
 	return machine.Ready[replica.Outcome]{Alarm: machine.Never}
 }
 
-// told waits until the replica was told of something that counts, and returns all such.
+// told waits until the replica has received an input of this type, and returns all of them.
 func told[T any](t *testing.T, l *listener) (list []T) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); len(list) == 0; time.Sleep(time.Millisecond) {
@@ -66,7 +66,7 @@ func told[T any](t *testing.T, l *listener) (list []T) {
 	return list
 }
 
-// parted is member 1 of three whose replica only listens, and which runs nothing.
+// parted is member 1 of three. Its replica only listens, and nothing else runs.
 func parted(t *testing.T) (*Node, *listener) {
 	t.Helper()
 	n := &Node{
@@ -88,7 +88,7 @@ func parted(t *testing.T) (*Node, *listener) {
 	return n, l
 }
 
-// A snapshot that could not be sent is not reported as sent.
+// A snapshot that could not be sent is reported as failed.
 func TestASnapshotThatWasNotSentIsToldSo(t *testing.T) {
 	n, l := parted(t)
 	var err error
@@ -105,7 +105,7 @@ func TestASnapshotThatWasNotSentIsToldSo(t *testing.T) {
 	}
 }
 
-// The replica hears that the connection to a member is down.
+// The replica is informed when the connection to a member breaks.
 func TestTheReplicaHearsOfConnections(t *testing.T) {
 	n, l := parted(t)
 	var err error
@@ -144,7 +144,7 @@ func TestTheReplicaHearsOfConnections(t *testing.T) {
 	}
 }
 
-// While leadership moves there is no leader for a moment, which ends no move.
+// While leadership moves there is no leader for a moment. That does not end the move.
 func TestMovesOfLeadership(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -196,8 +196,8 @@ func TestMovesOfLeadership(t *testing.T) {
 	}
 }
 
-// While something is held the state that is published is an older one, of which nothing is given
-// back; afterwards it is.
+// While an entry is held, the published state is an older one, and none of its memory is given back.
+// Afterwards it is.
 func TestNothingThatIsShownIsGivenBack(t *testing.T) {
 	// A log with a key of many versions, and with a compaction of these at its end.
 	dir := t.TempDir()
@@ -263,7 +263,7 @@ func TestNothingThatIsShownIsGivenBack(t *testing.T) {
 	until("what was compacted is given back", func() bool { return n.View().CompactRevision() == last && n.View().Stats().Versions < 10 })
 }
 
-// Leases that have ended, and grants that are through, leave room for others.
+// Ended leases and finished grants leave room for others.
 func TestLeasesThatEndedLeaveRoom(t *testing.T) {
 	cfg := single(t, t.TempDir())
 	cfg.MaxLeases = 2
@@ -289,7 +289,7 @@ func TestLeasesThatEndedLeaveRoom(t *testing.T) {
 	}
 }
 
-// A stream is taken for a snapshot only if it is one, from an admitted member.
+// A stream is accepted only if it is a snapshot from an admitted member.
 func TestStreamsThatAreNoSnapshots(t *testing.T) {
 	n, l := parted(t)
 	term := uint64(1)

@@ -28,7 +28,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
-// The replica is made from the configuration, from what is on disk, and from what this life may not break.
+// A replica is built from the configuration, from the disk, and from the promises of earlier lives.
 func TestWhatAReplicaIsMadeFrom(t *testing.T) {
 	n, _, _ := linked(t)
 	n.cfg.HeartbeatInterval, n.cfg.ElectionTimeout = 100*time.Millisecond, 1250*time.Millisecond
@@ -48,7 +48,8 @@ func TestWhatAReplicaIsMadeFrom(t *testing.T) {
 	}
 }
 
-// A member goes on from its newest snapshot, with its founders, and shows what its log says is released.
+// A member starts from its newest snapshot, with its founders, and publishes the released part of its
+// log.
 func TestAMemberGoesOnFromItsSnapshot(t *testing.T) {
 	w := write(t, &pb.PutRequest{Key: []byte("k"), Value: []byte("1")}, &pb.PutRequest{Key: []byte("k"), Value: []byte("2")})
 	from := w.state(w.at[0])
@@ -116,9 +117,8 @@ func TestAMemberGoesOnFromItsSnapshot(t *testing.T) {
 	}
 }
 
-// A member promises for the time that its configuration says, passes the configured settings on to
-// the cluster, and goes by the clock that it is given. A later life of the member bears in mind the
-// promises of the earlier one.
+// A member promises for the configured time, passes the configured settings on to the cluster, and
+// uses the given clock. A later life respects the promises of the earlier one.
 func TestWhatAStartPassesOn(t *testing.T) {
 	cfg := single(t, t.TempDir())
 	nimble(&cfg)
@@ -184,8 +184,8 @@ func TestWhatAStartPassesOn(t *testing.T) {
 	}
 }
 
-// A member that fails lets callers go and stops its replica before its process hears of it, once, and
-// not before all parts are there.
+// A member that fails releases its callers and stops its replica before its process is informed. The
+// process is informed once, and not before all parts exist.
 func TestAFailureIsToldWhenNothingGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, l, _ := linked(t)
@@ -224,7 +224,7 @@ func TestAFailureIsToldWhenNothingGoesOn(t *testing.T) {
 	})
 }
 
-// A member that was removed ends when that could be told, though no note of it can be made.
+// A removed member ends once its end could be reported, even if its removal cannot be recorded.
 func TestAMemberThatWasRemovedEnds(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -255,7 +255,7 @@ func TestAMemberThatWasRemovedEnds(t *testing.T) {
 	}
 }
 
-// A member tells its name and where clients find it until that is known.
+// A member announces its name and its client URLs until they are known.
 func TestANameIsToldUntilItIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, l, _ := linked(t)
@@ -301,7 +301,8 @@ func TestANameIsToldUntilItIsKnown(t *testing.T) {
 	})
 }
 
-// Housekeeping looks after who has to confirm, who refuses, and where others are, if there can be others.
+// Housekeeping covers missing confirmations, refusals, and the addresses of other members, if there
+// can be other members.
 func TestHousekeepingLooksAfterOthers(t *testing.T) {
 	reason := refusalOf(t, answers["duplicate"])
 	synctest.Test(t, func(t *testing.T) {
@@ -333,7 +334,7 @@ func TestHousekeepingLooksAfterOthers(t *testing.T) {
 	})
 }
 
-// A change of the members is proposed as it was asked for, and its outcome told.
+// A change of the members is proposed as requested, and its outcome is returned.
 func TestMembersAreChangedAsAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, l, _ := linked(t)
@@ -399,8 +400,7 @@ func TestMembersAreChangedAsAskedFor(t *testing.T) {
 	})
 }
 
-// A member describes its cluster as it has applied it, and its founders as long as it
-// lives.
+// A member describes its cluster as applied, and its founders as long as it lives.
 func TestFoundersAreToldForEver(t *testing.T) {
 	n, _, _ := linked(t)
 	n.is(rosterOf([]uint64{1, 9}, 2, 3))

@@ -12,9 +12,9 @@ import (
 // On a slow machine a cluster with fast elections has no leader for a while, again and again.
 // Tests that do not look at that ask again.
 
-// undone reports whether a request was not done because nobody led, or was given up before anybody led.
-// It also reports the refusal of a change of the members by a leader that has not heard of a majority
-// lately.
+// undone reports whether a request was not done because there was no leader, or was given up before
+// there was one. It also reports the refusal of a change of the members by a leader that has not heard
+// from a majority lately.
 func undone(err error) bool {
 	return errors.Is(err, rpctypes.ErrGRPCNoLeader) || errors.Is(err, rpctypes.ErrGRPCRequestTooManyRequests) || errors.Is(err, rpctypes.ErrGRPCUnhealthy)
 }
@@ -24,8 +24,8 @@ func leaderless(err error) bool {
 	return undone(err) || errors.Is(err, rpctypes.ErrGRPCTimeoutDueToLeaderFail)
 }
 
-// patiently makes a request, and again for a minute while its error asks for that: where clocks are
-// slow an election alone may take ten seconds.
+// patiently makes a request, and repeats it for up to a minute while its error asks for that. Where
+// clocks are slow, an election alone may take ten seconds.
 func patiently(again func(error) bool, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -65,7 +65,7 @@ func (c *cluster) remove(through int, id uint64) (left int) {
 	return left
 }
 
-// move says where a member is from now on.
+// move sets a member's new URL.
 func (c *cluster) move(through int, id uint64, url string) {
 	c.t.Helper()
 	err := patiently(leaderless, func(ctx context.Context) error {

@@ -30,7 +30,7 @@ func (c *cluster) local(i int, key string, want bool) {
 	c.t.Fatalf("member %d: reads of %s by itself: want %v, in 20 s", i, key, want)
 }
 
-// Keys that are divided by hand are read where the text says, and by the leader.
+// Keys that are divided by hand are read by the members that the text names, and by the leader.
 func TestReadCells(t *testing.T) {
 	c := newCluster(t, 3, func(cfg *Config) { cfg.ReadLeaseTTL = time.Second })
 	lead := c.leader()
@@ -52,7 +52,7 @@ func TestReadCells(t *testing.T) {
 	}
 }
 
-// Under a policy that plans, who reads a key comes to hold it.
+// Under a policy that plans, a member that reads a key comes to hold it.
 func TestReadPlans(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes as long as two plans")
@@ -76,7 +76,7 @@ func TestReadPlans(t *testing.T) {
 	c.local(reader, "k", true)
 }
 
-// Members are named as they say or, until they have started, as the flags say.
+// Members are called by their own names or, until they have started, by their names in the flags.
 func TestCellsNameMembersThatHaveNotStarted(t *testing.T) {
 	n := &Node{founders: []*pb.Member{{ID: 1, Name: "a"}, {ID: 2, Name: "b"}}}
 	n.ahead.Store(&[]*state{{roster: replica.Roster{Members: []*pb.Member{{ID: 1, Name: "renamed"}, {ID: 2}, {ID: 3}}}}})

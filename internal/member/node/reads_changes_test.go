@@ -13,9 +13,9 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-// TestReadsWhileWhoHoldsWhatChanges reads at all members while keys are divided anew,
-// policies of both orders come and go, and the leader hands over: no read may miss what
-// was acknowledged, or read, before it began.
+// TestReadsWhileWhoHoldsWhatChanges reads at all members while keys are divided again and again,
+// policies of both orders alternate, and the leader hands over. No read may miss a value that was
+// acknowledged, or read, before it began.
 func TestReadsWhileWhoHoldsWhatChanges(t *testing.T) {
 	c := newCluster(t, 3, nimble, func(cfg *Config) { cfg.ReadLease, cfg.ReadLeaseTTL = "all/key", 400*time.Millisecond })
 	c.leader()

@@ -10,9 +10,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/core/replica"
 )
 
-// TestReadThatJoinsLate has a reader come when its member's lease has run out and
-// another leads, and join those whose question the stepping goroutine has taken while
-// the lease lasted. It must not be answered by the time of that.
+// TestReadThatJoinsLate has a read begin when its member's lease has run out and another member leads.
+// It joins reads whose question the stepping goroutine took while the lease lasted. It must not be
+// answered as of that earlier time.
 func TestReadThatJoinsLate(t *testing.T) {
 	c := newCluster(t, 3, nimble, func(cfg *Config) { cfg.ReadLease, cfg.ReadLeaseTTL = "leader", 500*time.Millisecond })
 	for began := time.Now(); !c.joinsLate(c.leader()); time.Sleep(5 * time.Millisecond) {
@@ -65,9 +65,9 @@ func (c *cluster) joinsLate(lead int) bool {
 	return true
 }
 
-// TestStoppedMemberVouchesForNothing reads at a member that was stopped, by whoever
-// still has hold of it, while the lease would last: its next life lets others go on
-// without it (R15).
+// TestStoppedMemberVouchesForNothing reads at a stopped member, through a reference that a caller
+// still has, while the lease would last. The member's next life lets others go on without this one
+// (R15).
 func TestStoppedMemberVouchesForNothing(t *testing.T) {
 	c := newCluster(t, 3, func(cfg *Config) { cfg.ReadLease, cfg.ReadLeaseTTL = "all", 5*time.Second })
 	for range 20 {

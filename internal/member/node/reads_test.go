@@ -34,7 +34,7 @@ func (c *cluster) leases(i int, want bool) {
 	c.t.Fatalf("member %d: reads under its lease: want %v, in 20 s", i, want)
 }
 
-// TestReadsUnderALease sets each policy and looks at who answers by itself.
+// TestReadsUnderALease sets each policy and checks which members answer by themselves.
 func TestReadsUnderALease(t *testing.T) {
 	c := newCluster(t, 3, func(cfg *Config) { cfg.ReadLeaseTTL = time.Second })
 	lead := c.leader()
@@ -61,7 +61,7 @@ func TestReadsUnderALease(t *testing.T) {
 	}
 }
 
-// TestReadPolicyOutlivesRestart restarts members that are told another policy.
+// TestReadPolicyOutlivesRestart restarts members with another configured policy.
 func TestReadPolicyOutlivesRestart(t *testing.T) {
 	c := newCluster(t, 1)
 	c.leader()
@@ -126,7 +126,7 @@ func TestBootsGrow(t *testing.T) {
 	}
 }
 
-// TestReadsByKey reads at all members in key order what others write.
+// TestReadsByKey reads at all members in key order while others write.
 func TestReadsByKey(t *testing.T) {
 	c := newCluster(t, 3, func(cfg *Config) { cfg.ReadLease = "all/key" })
 	c.leader()
@@ -169,8 +169,8 @@ func TestReadsByKey(t *testing.T) {
 	c.leases(c.leader(), true)
 }
 
-// TestReadsAreCountedOnce has the replica's first answer to a read be of no use: of a log
-// that is cut off before it is applied.
+// TestReadsAreCountedOnce makes the replica's first answer to a read useless: it refers to a part of
+// the log that is cut off before it is applied.
 func TestReadsAreCountedOnce(t *testing.T) {
 	n := lonely(t, func(*Config) {})
 	n.order.Add(1) // by keys; alone the replica answers nobody

@@ -18,8 +18,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/state/keyspan"
 )
 
-// TestReadViewLooksAtTheOrderAgain has the order change while a read waits for its round: the
-// state that is published by then is for readers of single keys, so it asks for its keys.
+// TestReadViewLooksAtTheOrderAgain changes the order while a read waits for its round. The state that
+// is published by then is for readers of single keys, so the read asks for its keys.
 func TestReadViewLooksAtTheOrderAgain(t *testing.T) {
 	n := lonely(t, func(cfg *Config) { cfg.Now = stoppedClock() })
 	read := make(chan error, 1)
@@ -57,7 +57,7 @@ func TestReadViewLooksAtTheOrderAgain(t *testing.T) {
 	}
 }
 
-// TestALeaseIsWithdrawn has the replica give up leases of both orders whose time has not come.
+// TestALeaseIsWithdrawn makes the replica give up leases of both orders before their time has run out.
 func TestALeaseIsWithdrawn(t *testing.T) {
 	n := lonely(t, func(cfg *Config) { cfg.Now = stoppedClock() })
 	told := func(out replica.Outcome) { n.driver.Do(func() { n.handle([]replica.Outcome{out}) }) }
@@ -79,8 +79,8 @@ func TestALeaseIsWithdrawn(t *testing.T) {
 	}
 }
 
-// TestReadersKnowTheOrderOfAState: before a state is published of which only single keys may be
-// read, readers of all of it know. One looks all the time while the order changes.
+// TestReadersKnowTheOrderOfAState: before a state is published of which only single keys may be read,
+// readers of the whole state know that. One of them looks all the time while the order changes.
 func TestReadersKnowTheOrderOfAState(t *testing.T) {
 	c := newCluster(t, 1)
 	n := c.nodes[c.leader()]
@@ -132,8 +132,8 @@ func TestReadersKnowTheOrderOfAState(t *testing.T) {
 	looking.Wait()
 }
 
-// TestReadsWithoutATurnAreCounted: what is read under a lease is told to the replica, which
-// plans by it, once.
+// TestReadsWithoutATurnAreCounted: keys that are read under a lease are reported to the replica once,
+// which uses them for its plans.
 func TestReadsWithoutATurnAreCounted(t *testing.T) {
 	n := lonely(t, func(cfg *Config) {
 		cfg.Now, cfg.HeartbeatInterval, cfg.ElectionTimeout = stoppedClock(), 10*time.Second, 50*time.Second
@@ -153,8 +153,8 @@ func TestReadsWithoutATurnAreCounted(t *testing.T) {
 	}
 }
 
-// TestLeasesOfBothOrdersEnd has a member doubt its clock, and stop, while it has leases whose
-// time has not come.
+// TestLeasesOfBothOrdersEnd makes a member doubt its clock, and stop, while it has leases whose time
+// has not run out.
 func TestLeasesOfBothOrdersEnd(t *testing.T) {
 	n := lonely(t, func(cfg *Config) { cfg.Now = stoppedClock() })
 	last := func() (lease, keyLease bool) {
@@ -181,7 +181,8 @@ func TestLeasesOfBothOrdersEnd(t *testing.T) {
 	}
 }
 
-// asking holds the replica up while a read is made as in key order, and hands each question to do instead.
+// asking stops the replica while a read in key order is made, and passes each of its questions to do
+// instead.
 func asking(t *testing.T, n *Node, read func(), do func(id uint64)) {
 	t.Helper()
 	hold := make(chan struct{})
@@ -212,7 +213,8 @@ func asking(t *testing.T, n *Node, read func(), do func(id uint64)) {
 	<-done
 }
 
-// A read that the replica can place nowhere else has a place in the log, and is the log's state there.
+// A read that the replica cannot place otherwise gets a place in the log, and is answered from the
+// state there.
 func TestReadsByTheLog(t *testing.T) {
 	c := newCluster(t, 1)
 	n := c.nodes[0]
@@ -237,7 +239,7 @@ func TestReadsByTheLog(t *testing.T) {
 	}
 }
 
-// A read of keys ends with its caller's context, with the member, and with what the replica says.
+// A read of keys ends with its caller's context, with the member, and with an error of the replica.
 func TestReadsOfKeysThatFail(t *testing.T) {
 	n := newCluster(t, 1).nodes[0]
 	read := func(ctx context.Context, want error) func() {
@@ -266,7 +268,7 @@ func TestReadsOfKeysThatFail(t *testing.T) {
 	asking(t, n, read(t.Context(), errStopped), func(uint64) { n.halt() })
 }
 
-// Keys that were read are told to the replica at once when there are many.
+// Keys that were read are reported to the replica at once when there are many.
 func TestManyKeysThatWereReadAreTold(t *testing.T) {
 	n := newCluster(t, 1).nodes[0]
 	var s keysSeen

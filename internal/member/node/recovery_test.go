@@ -13,8 +13,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/wal"
 )
 
-// Impossible records in a log stop the start: a member that went on would have forgotten
-// what it acknowledged or voted.
+// Impossible records in a log stop the start. A member that went on would have forgotten
+// acknowledgments or votes.
 func TestRecordsThatCannotBe(t *testing.T) {
 	entries := func(indexes ...uint64) (p []byte) {
 		for _, i := range indexes {

@@ -20,8 +20,8 @@ var answers = map[string]byte{
 	"version": 2, "cluster": 3, "unknown": 4, "address": 5, "duplicate": 6, "removed": 9, "unconfirmed": 10,
 }
 
-// A member's reaction to others that refuse it: each line is for so many election timeouts
-// how each of the others does. "up" is connected, "down" is not, for another reason than a
+// A member's reaction to others that refuse it. Each line states, for a number of election timeouts,
+// the state of each other member. "up" is connected. "down" is disconnected for another reason than a
 // refusal.
 func TestWhatAMemberMakesOfRefusals(t *testing.T) {
 	reasons := map[string]error{"down": errors.New("nobody answers")}
@@ -126,8 +126,8 @@ func TestWhatAMemberMakesOfRefusals(t *testing.T) {
 	}
 }
 
-// Leadership is handed over again after four times as long as the time before, and after some tries
-// as often as then.
+// Each pause before leadership is handed over again is four times as long as the one before. After
+// some tries it stays the same.
 func TestLeadershipIsHandedOverEverMoreSeldom(t *testing.T) {
 	var d deafness
 	since := time.Unix(1000, 0)

@@ -34,7 +34,7 @@ func TestADirectoryThatCannotBeReadIsNotTakenForAMembers(t *testing.T) {
 	}
 }
 
-// A note that cannot be made durable is an error: the member would start again.
+// A record of a removal that cannot be made durable is an error, for the member would start again.
 func TestEveryFailedNoteOfRemovalIsTold(t *testing.T) {
 	broken := errors.New("broken")
 	for at := 1; ; at++ {

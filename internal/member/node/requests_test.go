@@ -23,7 +23,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// A request is taken up to its limits, and not beyond.
+// A request is accepted up to its limits and not beyond.
 func TestRequestsAtTheirLimits(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -77,7 +77,7 @@ func TestRequestsAtTheirLimits(t *testing.T) {
 	}
 }
 
-// A lease has the ID and the time that are asked for, if these can be; what a client has asked is not changed.
+// A lease has the requested ID and TTL, if these are allowed. The client's request is not modified.
 func TestWhatIsGranted(t *testing.T) {
 	n, _, _ := linked(t)
 	n.cfg.ElectionTimeout, n.cfg.MaxLeases = 3*time.Second, 10
@@ -106,7 +106,7 @@ func TestWhatIsGranted(t *testing.T) {
 	}
 }
 
-// A lease is renewed from the call on, asked about without being renewed, and nobody waits for ever.
+// A renewal begins with the call. A query does not renew. No call waits for ever.
 func TestQuestionsAboutLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, l, _ := linked(t)
@@ -150,7 +150,7 @@ func TestQuestionsAboutLeases(t *testing.T) {
 	})
 }
 
-// Leadership is handed over while there is somebody else who votes, until another leads.
+// As long as there is another voter, leadership is handed over until another member leads.
 func TestLeadershipIsHandedOverUntilAnotherLeads(t *testing.T) {
 	stopped, _, _ := linked(t)
 	stopped.cfg.HeartbeatInterval = time.Hour
@@ -215,8 +215,8 @@ func TestLeadershipIsHandedOverUntilAnotherLeads(t *testing.T) {
 	}
 }
 
-// A snapshot is sent as it is in its file, under the message that announces it, until the member ends; the
-// replica hears whether it was sent.
+// A snapshot is sent as it is in its file, after the message that announces it, until the member ends.
+// The replica learns whether it was sent.
 func TestWhatASnapshotIsSentAs(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		n, l, links := linked(t)
@@ -267,7 +267,7 @@ func TestWhatASnapshotIsSentAs(t *testing.T) {
 	}
 }
 
-// A snapshot is saved with the members, the term and the index of the state that it holds, whatever has been
+// A snapshot is saved with the members, the term and the index of its own state, whatever has been
 // applied since.
 func TestWhatASnapshotIsSavedAs(t *testing.T) {
 	w := write(t, &pb.PutRequest{Key: []byte("k"), Value: []byte("1")}, replica.AddMember(77, []string{"http://127.0.0.1:77"}, true))
@@ -295,7 +295,7 @@ func TestWhatASnapshotIsSavedAs(t *testing.T) {
 	}
 }
 
-// A snapshot in another member's name is not taken.
+// A snapshot that names another member as its sender is refused.
 func TestASnapshotInAnothersNameIsNotTaken(t *testing.T) {
 	n, _, _ := linked(t)
 	n.admission.open.Store(true)
@@ -314,7 +314,8 @@ func TestASnapshotInAnothersNameIsNotTaken(t *testing.T) {
 	}
 }
 
-// Flags are those of a directory's member if they name one of its cluster, and no other member that there is.
+// Flags belong to a directory's member if they name a member of its cluster that is not another known
+// one.
 func TestWhoseFlagsTheseAre(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -388,7 +389,7 @@ func moved(ro replica.Roster, id uint64, url string) replica.Roster {
 	return ro
 }
 
-// A snapshot is listed before raft hears of it: it is taken by its name.
+// A snapshot is listed before raft receives its message, for raft takes it by its name.
 func TestAnArrivalIsListedBeforeItIsTold(t *testing.T) {
 	from, _ := storageOn(t, waltest.NewDisk().FS())
 	defer from.log.Close()
@@ -433,7 +434,8 @@ func TestAnArrivalIsListedBeforeItIsTold(t *testing.T) {
 	}
 }
 
-// How far others are, and what a member knows of itself, is told of the right member and state.
+// The progress of others, and a member's knowledge of itself, are reported for the right member and
+// state.
 func TestWhatIsToldOfAMember(t *testing.T) {
 	n, _, links := linked(t)
 	links.stats = map[machine.NodeID]peer.Stats{1: {RTT: 1}, 2: {RTT: 2}}
@@ -454,7 +456,7 @@ func TestWhatIsToldOfAMember(t *testing.T) {
 	}
 }
 
-// No file is left open by a look at whether the member was removed.
+// Checking whether the member was removed leaves no file open.
 func TestANoteOfRemovalIsClosed(t *testing.T) {
 	disk := &counted{FS: waltest.NewDisk().FS()}
 	if err := noteRemoval("/data", disk, "gone"); err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
-// heldUp is a cluster of three in key order whose member h is dead and held the key
-// "held": a put of that is committed, and not released. The snapshots of the others were
-// made behind it, and h's lease lasts for seconds from then on.
+// heldUp is a cluster of three in key order. Its member h is dead and held the key "held". A put of
+// that key is committed and not released. The snapshots of the others were made after it, and h's
+// lease lasts for seconds from then on.
 type heldUp struct {
 	*cluster
 	tempo          *tempo
@@ -86,7 +86,7 @@ func (c *tempo) now() machine.Now {
 	return machine.Now{Mono: c.at + (hostNow().Mono-c.origin)/machine.Mono(c.by), Wall: hostNow().Wall}
 }
 
-// slow makes clocks take so many times as long as time does.
+// slow makes the clocks run slower by a factor.
 func (c *tempo) slow(by int64) {
 	at := c.now().Mono
 	c.mu.Lock()
@@ -119,7 +119,7 @@ func (c *cluster) named(i int) (names []string) {
 	return names
 }
 
-// kills these, which by their disks do not know that what was held is released.
+// kills kills members whose disks do not know that the held entry is released.
 func (c *heldUp) kills(list ...int) {
 	c.t.Helper()
 	for _, i := range list {
@@ -131,8 +131,8 @@ func (c *heldUp) kills(list ...int) {
 	}
 }
 
-// showsNothing wants that a member which does not know what may be seen answers nobody,
-// and knows the others. When it knows by the end this says nothing.
+// showsNothing checks that a member that does not know the released index answers no reads, and knows
+// the other members. If the member knows the index by the end, this checks nothing.
 func (c *heldUp) showsNothing(i int) {
 	c.t.Helper()
 	n := c.nodes[i]
@@ -176,7 +176,7 @@ func (c *heldUp) showsNothing(i int) {
 	}
 }
 
-// recovers starts the holder, and wants all members to show what was held.
+// recovers starts the holder, and checks that all members show the entry that was held.
 func (c *heldUp) recovers() {
 	c.t.Helper()
 	c.tempo.slow(1)
@@ -206,7 +206,7 @@ func (c *heldUp) recovers() {
 	c.put(c.other, "after", "y")
 }
 
-// One member restarts while a write is held up: the other leads on with it.
+// One member restarts while a write is held up. The other leads on with it.
 func TestOneRestartsWhileAKeyIsHeld(t *testing.T) {
 	t.Parallel()
 	c := newHeldUp(t)
@@ -217,8 +217,8 @@ func TestOneRestartsWhileAKeyIsHeld(t *testing.T) {
 	c.recovers()
 }
 
-// Two restart, and the third is dead: they have to find each other by what they have
-// applied, for what may be seen only a leader can tell.
+// Two members restart, and the third is dead. They have to find each other through their applied
+// states, for only a leader can tell what is released.
 func TestTwoRestartWhileAKeyIsHeld(t *testing.T) {
 	t.Parallel()
 	c := newHeldUp(t)
@@ -244,8 +244,8 @@ func TestAllRestartWhileAKeyIsHeld(t *testing.T) {
 	c.recovers()
 }
 
-// When all is released the log says so, though the snapshots do not: a member that
-// restarts, and hears of nobody, shows what may be seen.
+// When all entries are released, the log says so, although the snapshots do not. A member that
+// restarts without contact to others shows all released entries.
 func TestRestartAfterAllIsReleased(t *testing.T) {
 	t.Parallel()
 	c := newHeldUp(t)

@@ -24,7 +24,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// IDs are derived by each member for itself and kept on disks, so they never change.
+// Each member derives IDs by itself and keeps them on disk, so they never change.
 func TestIDsAreForEver(t *testing.T) {
 	a, b := memberID("http://10.0.0.1:2380", "token", ""), memberID("http://10.0.0.2:2380", "token", "")
 	for _, tt := range []struct {
@@ -58,7 +58,8 @@ func TestIDsAreForEver(t *testing.T) {
 	}
 }
 
-// A member tells others who the members are: a line for each URL, who has started, who votes.
+// A member describes its cluster to others: one line for each URL, the members that have started, and
+// the voters.
 func TestAMemberIntroducesItsCluster(t *testing.T) {
 	n := &Node{cluster: 7, founders: []*pb.Member{{ID: 1, PeerURLs: []string{"http://a:1"}}, {ID: 2, PeerURLs: []string{"http://b:1"}}}}
 	ro := replica.FoundedBy(n.founders)
@@ -72,7 +73,8 @@ func TestAMemberIntroducesItsCluster(t *testing.T) {
 	}
 }
 
-// One that joins finds in an answer who it is, who has to confirm it, and where the others are.
+// A newcomer learns from an answer its own ID, the members that must confirm it, and the addresses of
+// the others.
 func TestWhatANewcomerMakesOfAnAnswer(t *testing.T) {
 	says := introduction{
 		Cluster: 7, Founders: []founder{{1, "http://a:1"}, {2, "http://b:1"}}, Started: []uint64{1, 3}, Voters: []uint64{1, 3, 4},
@@ -129,7 +131,7 @@ func TestWhatANewcomerMakesOfAnAnswer(t *testing.T) {
 	}
 }
 
-// An operator is told what to do about each refusal.
+// The log advises the operator about each refusal.
 func TestAdviceAboutRefusals(t *testing.T) {
 	for reason, want := range map[error]string{
 		peer.ErrDuplicateID: "stop the other process", peer.ErrWrongCluster: "--initial-cluster-token", peer.ErrUnknownMember: "--initial-cluster-token",
@@ -142,7 +144,7 @@ func TestAdviceAboutRefusals(t *testing.T) {
 	}
 }
 
-// Confirmations count of members that may give them, once this member asks for any.
+// Only confirmations of members that may give them count, and only once this member asks for them.
 func TestWhoseConfirmationCounts(t *testing.T) {
 	for _, tt := range []struct {
 		name          string
@@ -172,8 +174,8 @@ func TestWhoseConfirmationCounts(t *testing.T) {
 	}
 }
 
-// A waiting call is answered once, is forgotten with its caller unless it costs something,
-// and expires.
+// A waiting call is answered once and expires. When its caller leaves, it is forgotten unless it is
+// costly.
 func TestWaits(t *testing.T) {
 	w := newWaits[int]()
 	state := func() (waiting int, cost int64) {
@@ -237,8 +239,8 @@ func TestWaits(t *testing.T) {
 	want("answered after it has expired", 1, 6)
 }
 
-// Everybody who waits is let go when the time is up: callers after a request's, who waits for an
-// index of this member's log after an election's.
+// All waits end when their time is up: those of callers after the time of a request, those for an
+// index of this member's log after an election timeout.
 func TestHousekeepingLetsEverybodyGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, l := parted(t)
@@ -309,7 +311,7 @@ func TestHousekeepingLetsEverybodyGo(t *testing.T) {
 	})
 }
 
-// Callers that wait for one index of the log wait together, and for no longer than needed.
+// Callers that wait for the same index of the log wait together, and no longer than needed.
 func TestWhoWaitsForAnIndex(t *testing.T) {
 	bs := &barriers{}
 	now := uint64(5)
@@ -345,7 +347,7 @@ func TestWhoWaitsForAnIndex(t *testing.T) {
 	}
 }
 
-// A member says its name again when what is known of it is not what it would say.
+// A member announces its name again when the known name differs.
 func TestWhatIsAnnouncedAgain(t *testing.T) {
 	me := &pb.Member{ID: 1, Name: "a", ClientURLs: []string{"http://x", "http://y"}}
 	for _, tt := range []struct {
@@ -365,8 +367,8 @@ func TestWhatIsAnnouncedAgain(t *testing.T) {
 	}
 }
 
-// The clocks are compared twenty times a second, and at once when the two that each turn reads come
-// apart.
+// The clocks are compared twenty times a second, and at once when the two that each turn reads
+// diverge.
 func TestHowOftenClocksAreCompared(t *testing.T) {
 	const ms = machine.Mono(time.Millisecond)
 	var mono, wall machine.Mono
@@ -403,7 +405,7 @@ func TestHowOftenClocksAreCompared(t *testing.T) {
 	}
 }
 
-// A stopped process and a suspended machine are told apart.
+// A stopped process is distinguished from a suspended machine.
 func TestClockReports(t *testing.T) {
 	c := &clocks{}
 	c.n = &Node{logger: slog.New(slog.DiscardHandler)}

@@ -48,8 +48,8 @@ func (m *model) agreed() error {
 	return nil
 }
 
-// settles has one actor lead alone from here on, and judges termination: all decide.
-func (m *model) settles(leader int) error {
+// settle has one actor lead alone from here on, and judges termination: all decide.
+func (m *model) settle(leader int) error {
 	m = m.clone()
 	m.ranks = 1 << 60
 	for i := range m.actors {
@@ -113,7 +113,7 @@ func TestAgreementInAllCourses(t *testing.T) {
 						decisions[v] = true
 					}
 				}
-				return m.settles(0)
+				return m.settle(0)
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -147,7 +147,7 @@ func TestAgreementAtRandom(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := m.settles(rapid.IntRange(0, len(m.actors)-1).Draw(t, "leader")); err != nil {
+		if err := m.settle(rapid.IntRange(0, len(m.actors)-1).Draw(t, "leader")); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -46,15 +46,15 @@ func newStand(t *testing.T) *stand {
 	return s
 }
 
-// hears has the latest claim report something, and returns what the oracle reports.
-func (s *stand) hears(at machine.Mono, outcomes ...Outcome) []Outcome {
+// report has the latest claim report something, and returns what the oracle reports.
+func (s *stand) report(at machine.Mono, outcomes ...Outcome) []Outcome {
 	c := s.claims[len(s.claims)-1]
 	c.rd.Outcomes = outcomes
 	s.o.Wake(machine.Now{Mono: at})
 	return s.o.Ready().Outcomes
 }
 
-func (s *stand) wants(after string, got any, want ...any) {
+func (s *stand) want(after string, got any, want ...any) {
 	s.t.Helper()
 	if fmt.Sprintf("%v", got) != fmt.Sprintf("%v", want) {
 		s.t.Errorf("%s: got %v, want %v", after, got, want)
@@ -67,45 +67,45 @@ func TestOracle(t *testing.T) {
 		t.Error("it leads from the start")
 	}
 	trouble := Trouble{errors.New("the store failed")}
-	s.wants("trouble is passed on", s.hears(1, trouble), trouble)
-	s.wants("acquired", s.hears(1, Acquired{Token: 5, Deadline: 100}), Leads{5, 100})
-	s.wants("renewed", s.hears(50, Renewed{Deadline: 150}), Leads{5, 150})
+	s.want("trouble is passed on", s.report(1, trouble), trouble)
+	s.want("acquired", s.report(1, Acquired{Token: 5, Deadline: 100}), Leads{5, 100})
+	s.want("renewed", s.report(50, Renewed{Deadline: 150}), Leads{5, 150})
 	for at, want := range map[machine.Mono]bool{50: true, 149: true, 150: false, 1000: false} {
 		if got := s.o.IsLeader(at); got != want {
 			t.Errorf("IsLeader(%d) = %t, want %t", at, got, want)
 		}
 	}
-	s.wants("lost", s.hears(120, Lost{"why"}), Follows{"why"})
+	s.want("lost", s.report(120, Lost{"why"}), Follows{"why"})
 	if s.o.IsLeader(120) {
 		t.Error("it leads though the lease is lost")
 	}
 
-	s.wants("the old claim is over", s.hears(121, Left{}))
+	s.want("the old claim is over", s.report(121, Left{}))
 	if len(s.claims) != 2 {
 		t.Fatalf("%d claims, want a second one", len(s.claims))
 	}
 	first, second := s.claims[0], s.claims[1]
-	s.wants("the outcomes of the first claim", first.inputs, Acquire{}, stage.Wake{}, stage.Wake{}, stage.Wake{}, stage.Wake{}, Leave{}, stage.Wake{})
-	s.wants("the outcomes of the second claim", second.inputs, Acquire{})
+	s.want("the outcomes of the first claim", first.inputs, Acquire{}, stage.Wake{}, stage.Wake{}, stage.Wake{}, stage.Wake{}, Leave{}, stage.Wake{})
+	s.want("the outcomes of the second claim", second.inputs, Acquire{})
 	if first.id == second.id {
 		t.Error("two claims have one ID")
 	}
 	if s.o.Writer() != second.id {
 		t.Errorf("the writer is %v, want %v", s.o.Writer(), second.id)
 	}
-	s.wants("acquired again", s.hears(130, Acquired{Token: 9, Deadline: 300}), Leads{9, 300})
+	s.want("acquired again", s.report(130, Acquired{Token: 9, Deadline: 300}), Leads{9, 300})
 }
 
 func TestOracleLeaves(t *testing.T) {
 	s := newStand(t)
-	s.hears(1, Acquired{Token: 5, Deadline: 100})
+	s.report(1, Acquired{Token: 5, Deadline: 100})
 	s.o.Step(machine.Now{Mono: 2}, Leave{})
-	s.wants("told to leave", s.o.Ready().Outcomes, Follows{"it was told to leave"})
-	s.wants("a renewal that ends late", s.hears(3, Renewed{Deadline: 200}))
+	s.want("told to leave", s.o.Ready().Outcomes, Follows{"it was told to leave"})
+	s.want("a renewal that ends late", s.report(3, Renewed{Deadline: 200}))
 	if s.o.IsLeader(3) {
 		t.Error("it leads though it was told to leave")
 	}
-	s.wants("left", s.hears(4, Left{}), Left{})
+	s.want("left", s.report(4, Left{}), Left{})
 	if len(s.claims) != 1 {
 		t.Errorf("%d claims, want no other", len(s.claims))
 	}
@@ -115,7 +115,7 @@ func TestOracleLeaves(t *testing.T) {
 	}
 
 	s.o.Step(machine.Now{Mono: 6}, Acquire{})
-	s.wants("acquired again", s.hears(7, Acquired{Token: 6, Deadline: 300}), Leads{6, 300})
+	s.want("acquired again", s.report(7, Acquired{Token: 6, Deadline: 300}), Leads{6, 300})
 	if len(s.claims) != 2 {
 		t.Errorf("%d claims, want 2", len(s.claims))
 	}
@@ -125,7 +125,7 @@ func TestOracleLeaves(t *testing.T) {
 func TestOracleTellsClaimsApart(t *testing.T) {
 	s := newStand(t)
 	s.claims[0].rd.Accesses = []machine.Access{{ID: 1, Op: machine.Read{}}, {ID: 2, Op: machine.Read{}}}
-	s.hears(1, Lost{"why"})
+	s.report(1, Lost{"why"})
 	s.claims[0].rd.Outcomes = []Outcome{Left{}}
 	s.o.Wake(machine.Now{})
 	s.claims[1].rd.Accesses = []machine.Access{{ID: 1, At: 3, Op: machine.Read{}}}
@@ -137,7 +137,7 @@ func TestOracleTellsClaimsApart(t *testing.T) {
 	s.claims[1].inputs = nil
 	s.o.Accessed(machine.Now{}, machine.Accessed{ID: 1, Reply: "for the first claim"})
 	s.o.Accessed(machine.Now{}, machine.Accessed{ID: 3, Reply: "for the second"})
-	s.wants("the second claim", s.claims[1].inputs, machine.Accessed{ID: 1, Reply: "for the second"})
+	s.want("the second claim", s.claims[1].inputs, machine.Accessed{ID: 1, Reply: "for the second"})
 }
 
 // TestElected has a process acquire a real lease, decide, and go on leading.

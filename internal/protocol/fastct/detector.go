@@ -53,8 +53,8 @@ func (p *peer) endSuspicion(now machine.Mono, silence, timeout time.Duration) {
 	p.suspected, p.silent, p.since, p.longest = false, false, now, 0
 }
 
-// goesOn takes in that a member was heard of that is not suspected.
-func (p *peer) goesOn(now machine.Mono, silence, timeout time.Duration) {
+// onHeard takes in that a member was heard of that is not suspected.
+func (p *peer) onHeard(now machine.Mono, silence, timeout time.Duration) {
 	p.longest = max(p.longest, silence)
 	if now.Sub(p.since) < p.quiet {
 		return
@@ -86,7 +86,7 @@ func (m *Machine) noteLife(id machine.NodeID) {
 	silence := m.now.Sub(p.heard)
 	p.heard = m.now
 	if !p.suspected {
-		p.goesOn(m.now, silence, m.cfg.Timeout)
+		p.onHeard(m.now, silence, m.cfg.Timeout)
 		return
 	}
 	p.endSuspicion(m.now, silence, m.cfg.Timeout)

@@ -119,13 +119,13 @@ func (e *explorer) begin(offsets [3]time.Duration, proposers []machine.NodeID) *
 		e.step(w, i, labstage.Wake{})
 	}
 	for _, id := range proposers {
-		e.acquires(w, id)
+		e.acquire(w, id)
 	}
 	w.waits = e.later
 	return w
 }
 
-func (e *explorer) acquires(w *world, id machine.NodeID) {
+func (e *explorer) acquire(w *world, id machine.NodeID) {
 	e.step(w, int(id)-1, Acquire{ID: uint64(id), Name: "r", Try: true})
 }
 
@@ -213,7 +213,7 @@ func (e *explorer) from(w *world) {
 	if w.waits != 0 && (!e.staged || w.passes == e.passes) {
 		try(func(n *world) {
 			n.waits = 0
-			e.acquires(n, w.waits)
+			e.acquire(n, w.waits)
 		})
 	}
 	if w.crashes < e.crashes && (!e.staged || len(w.believed) > 0 && w.passes == 0) {

@@ -9,8 +9,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// sweeps looks at all cells at once.
-func (p *Peer) sweeps() {
+// sweepAll looks at all cells at once.
+func (p *Peer) sweepAll() {
 	for range 2*len(p.cells) + 2 {
 		p.sweepAt = 0
 		p.sweep()
@@ -31,7 +31,7 @@ func TestPlacesOfNames(t *testing.T) {
 			p.cells[at].promised = kept[name]
 		}
 	}
-	p.sweeps()
+	p.sweepAll()
 	if len(p.names) != len(kept) {
 		t.Errorf("of nine names %d are remembered, want the %d with a promise", len(p.names), len(kept))
 	}
@@ -87,7 +87,7 @@ func TestNamesOfThoseThatWait(t *testing.T) {
 		c.hears(1, 2, 1, Op{Kind: Peek, Name: "a", Ballot: k, Ticket: k, Slots: 1})
 		c.later(tt.polls*p.cfg.poll() + tt.more)
 		p.Wake(c.now)
-		p.sweeps()
+		p.sweepAll()
 		if _, kept := p.names["a"]; kept != tt.kept || len(p.lines) > 0 != tt.kept {
 			t.Errorf("%v after it was heard of last a waiter is remembered: %v, %v; want %v", tt.polls*p.cfg.poll()+tt.more, kept, p.lines, tt.kept)
 		}
@@ -106,12 +106,12 @@ func TestNothingIsForgottenUnrecorded(t *testing.T) {
 		c.later(2 * time.Second)
 		p.Wake(c.now)
 	}
-	p.sweeps()
+	p.sweepAll()
 	rd := p.Ready()
 	if len(rd.Persists) != 1 || !reflect.DeepEqual(rd.Persists[0].Record.(*Record).Cells, []CellRecord{{Name: "a", Promised: k}}) {
 		t.Errorf("behind a promise to %v the peer records %+v", k, rd.Persists)
 	}
-	if p.sweeps(); len(p.names) != 0 {
+	if p.sweepAll(); len(p.names) != 0 {
 		t.Errorf("what is recorded, and old, is still remembered: %v", p.names)
 	}
 }

@@ -100,9 +100,9 @@ func (l *Ledger) flushed(member machine.NodeID) uint64 {
 	return 0
 }
 
-// vouches returns up to where a report vouches for entries that the given members hold. Its
+// vouchedUpTo returns up to where a report vouches for entries that the given members hold. Its
 // sender has the log up to there, and so has each of them that the sender was bound to.
-func (l *Ledger) vouches(r *Report, holds func(machine.NodeID) bool) uint64 {
+func (l *Ledger) vouchedUpTo(r *Report, holds func(machine.NodeID) bool) uint64 {
 	limit := r.Durable
 	for _, h := range r.Holders {
 		if holds(h.Member) {
@@ -185,7 +185,7 @@ func (l *Ledger) majority(voters []machine.NodeID, holds func(machine.NodeID) bo
 	limits := make([]uint64, 0, 8)
 	for _, v := range voters {
 		if i, known := l.find(v); known {
-			limits = append(limits, l.vouches(&l.members[i].report, holds))
+			limits = append(limits, l.vouchedUpTo(&l.members[i].report, holds))
 		}
 	}
 	need := Majority(len(voters))

@@ -45,7 +45,7 @@ func TestAWriteUnderASeqPutsAtOnce(t *testing.T) {
 	s.do(machine.Read{})
 	s.answer(0, Query{}, state(3, ann, "x"))
 	s.answer(1, Query{}, state(3, ann, "x"))
-	next := s.reads(version(3, ann), "x").Next
+	next := s.wantRead(version(3, ann), "x").Next
 	if next != 4 {
 		t.Errorf("Next = %d, want 4", next)
 	}
@@ -55,7 +55,7 @@ func TestAWriteUnderASeqPutsAtOnce(t *testing.T) {
 	s.wrote(version(4, me))
 
 	s.do(machine.Write{Data: []byte("other"), Seq: next})
-	s.fails(errVersion, "read the register again")
+	s.wantFailed(errVersion, "read the register again")
 }
 
 func TestTheVersionOfAFailedWriteIsNotUsedAgain(t *testing.T) {
@@ -63,11 +63,11 @@ func TestTheVersionOfAFailedWriteIsNotUsedAgain(t *testing.T) {
 	s.do(machine.Write{Data: []byte("stuck")})
 	s.answer(0, Query{}, State{})
 	s.fail(0)
-	s.fails(ErrMinority, "store 0: broken")
+	s.wantFailed(ErrMinority, "store 0: broken")
 
 	s.do(machine.Read{})
 	s.answer(0, Query{}, State{})
-	if got := s.reads(machine.Version{}, "").Next; got != 2 {
+	if got := s.wantRead(machine.Version{}, "").Next; got != 2 {
 		t.Errorf("Next = %d after the write under 1 failed, want 2", got)
 	}
 	s.do(machine.Write{Data: []byte("second")})
@@ -80,10 +80,10 @@ func TestNoVersionAfterTheLast(t *testing.T) {
 	s := newStage(t, 1, true)
 	s.do(machine.Write{})
 	s.answer(0, Query{}, State{Floor: math.MaxUint64})
-	s.fails(ErrExhausted, "damaged")
+	s.wantFailed(ErrExhausted, "damaged")
 	s.do(machine.Read{})
 	s.answer(0, Query{}, State{Floor: math.MaxUint64})
-	s.reads(machine.Version{}, "")
+	s.wantRead(machine.Version{}, "")
 }
 
 func TestReads(t *testing.T) {
@@ -119,7 +119,7 @@ func TestReads(t *testing.T) {
 				s.pending()
 				s.answer(base, Put{}, nil)
 			}
-			s.reads(max2(c.a, c.b).Version, c.want)
+			s.wantRead(max2(c.a, c.b).Version, c.want)
 			s.idle(1)
 		})
 	}
@@ -146,10 +146,10 @@ func TestNotesAreMergedByTheirNumber(t *testing.T) {
 	s.answer(0, Query{}, State{Notes: []Note{note(zoe, 2, "old"), note(me, 1, "mine"), note(ann, 1, "ann's")}})
 	s.answer(2, Query{}, State{Notes: []Note{note(zoe, 10, "new"), note(me, 1, "mine")}})
 	want := []machine.Noted{{Writer: ann, Data: []byte("ann's")}, {Writer: me, Data: []byte("mine")}, {Writer: zoe, Data: []byte("new")}}
-	if diff := cmp.Diff(want, s.reads(machine.Version{}, "").Notes); diff != "" {
+	if diff := cmp.Diff(want, s.wantRead(machine.Version{}, "").Notes); diff != "" {
 		t.Errorf("notes (-want +got):\n%s", diff)
 	}
-	s.tells()
+	s.wantOutcomes()
 }
 
 func TestAHungBaseGetsNothingMoreAndThenTheNewest(t *testing.T) {
@@ -157,7 +157,7 @@ func TestAHungBaseGetsNothingMoreAndThenTheNewest(t *testing.T) {
 	s.do(machine.Read{})
 	s.answer(0, Query{}, state(1, ann, "x"))
 	s.answer(1, Query{}, state(1, ann, "x"))
-	s.reads(version(1, ann), "x")
+	s.wantRead(version(1, ann), "x")
 	for seq := uint64(2); seq < 5; seq++ { // base 2 hangs: stage fails if it is asked again
 		s.do(machine.Write{Data: []byte("y")})
 		for _, base := range []int{0, 1} {
@@ -175,7 +175,7 @@ func TestAHungBaseGetsNothingMoreAndThenTheNewest(t *testing.T) {
 	if got := s.put(2).Version; got != version(5, me) {
 		t.Errorf("base 2 is asked to put %v, want the newest", got)
 	}
-	s.tells()
+	s.wantOutcomes()
 }
 
 func TestALateAnswerDoesNotCount(t *testing.T) {
@@ -183,36 +183,36 @@ func TestALateAnswerDoesNotCount(t *testing.T) {
 	s.do(machine.Read{})
 	s.answer(0, Query{}, State{})
 	s.answer(1, Query{}, State{})
-	s.reads(machine.Version{}, "")
+	s.wantRead(machine.Version{}, "")
 	s.do(machine.Read{})
 	s.answer(0, Query{}, State{})
 	s.answer(2, Query{}, State{}) // it may have looked before this read began
 	s.pending()
 	s.answer(2, Query{}, state(1, ann, "x"))
-	s.reads(version(1, ann), "x")
+	s.wantRead(version(1, ann), "x")
 }
 
 func TestFailuresAreTriedAgainUntilTheyAreTooMany(t *testing.T) {
 	s := newStage(t, 3, true)
 	s.do(machine.Read{})
 	s.fail(1)
-	s.tells(Failing{1, errBroken})
+	s.wantOutcomes(Failing{1, errBroken})
 	s.answer(0, Query{}, State{})
 	s.wait(retry - 1)
 	s.idle(1)
 	s.wait(1)
 	s.fail(1)
 	s.wait(retry)
-	s.tells()
+	s.wantOutcomes()
 	s.answer(1, Query{}, State{})
-	s.reads(machine.Version{}, "")
-	s.tells(Failing{1, nil})
+	s.wantRead(machine.Version{}, "")
+	s.wantOutcomes(Failing{1, nil})
 
 	s.do(machine.Read{}) // 2 still hangs
 	s.fail(0)
 	s.pending()
 	s.fail(1)
-	s.fails(ErrMinority, "store 0: broken; store 1: broken")
+	s.wantFailed(ErrMinority, "store 0: broken; store 1: broken")
 	if s.alarm != machine.Never {
 		t.Error("an alarm though there is nothing to do")
 	}
@@ -230,7 +230,7 @@ func TestOperationsQueue(t *testing.T) {
 	s.answer(0, Put{}, nil)
 	s.wrote(version(1, me))
 	s.answer(0, Query{}, state(1, me, "a"))
-	s.reads(version(1, me), "a")
+	s.wantRead(version(1, me), "a")
 }
 
 func TestWhatItCannotServeIsABug(t *testing.T) {

@@ -147,8 +147,8 @@ func (s *stage) ended() machine.Accessed {
 	return a
 }
 
-// reads wants a read to have ended with a version and data.
-func (s *stage) reads(v machine.Version, data string) machine.Value {
+// wantRead wants a read to have ended with a version and data.
+func (s *stage) wantRead(v machine.Version, data string) machine.Value {
 	s.t.Helper()
 	a := s.ended()
 	got, ok := a.Reply.(machine.Value)
@@ -166,16 +166,16 @@ func (s *stage) wrote(v machine.Version) {
 	}
 }
 
-// fails wants an operation to have failed so.
-func (s *stage) fails(want error, text string) {
+// wantFailed wants an operation to have failed so.
+func (s *stage) wantFailed(want error, text string) {
 	s.t.Helper()
 	if a := s.ended(); !errors.Is(a.Err, want) || !strings.Contains(a.Err.Error(), text) {
 		s.t.Errorf("ended with %v, %v; want an error that is %v and says %q", a.Reply, a.Err, want, text)
 	}
 }
 
-// tells wants these outcomes since the last look.
-func (s *stage) tells(want ...any) {
+// wantOutcomes wants these outcomes since the last look.
+func (s *stage) wantOutcomes(want ...any) {
 	s.t.Helper()
 	if diff := cmp.Diff(want, s.told, cmp.Comparer(func(a, b error) bool { return errors.Is(a, b) })); diff != "" {
 		s.t.Errorf("outcomes (-want +got):\n%s", diff)

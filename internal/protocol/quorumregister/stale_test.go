@@ -57,7 +57,7 @@ func restored(t *testing.T) *stage {
 	s.wrote(version(2, me))
 	s.do(machine.Read{})
 	s.answer(1, Query{}, state(1, ann, "old"))
-	s.tells(Stale{1})
+	s.wantOutcomes(Stale{1})
 	return s
 }
 
@@ -71,7 +71,7 @@ func TestAStaleBaseIsNotCounted(t *testing.T) {
 	s.answer(2, Query{}, state(2, me, "new"))
 	s.pending()
 	s.answer(0, Query{}, state(2, me, "new"))
-	s.reads(version(2, me), "new") // without it
+	s.wantRead(version(2, me), "new") // without it
 }
 
 func TestAStaleBaseCountsAgainAfterQuiet(t *testing.T) {
@@ -81,11 +81,11 @@ func TestAStaleBaseCountsAgainAfterQuiet(t *testing.T) {
 	s.answer(1, Put{}, nil)
 	s.wait(quiet - time.Nanosecond)
 	s.idle(1)
-	s.tells()
+	s.wantOutcomes()
 	s.wait(time.Nanosecond)
-	s.tells(Counted{1})
+	s.wantOutcomes(Counted{1})
 	s.answer(1, Query{}, state(2, me, "new"))
-	s.reads(version(2, me), "new")
+	s.wantRead(version(2, me), "new")
 }
 
 func TestAStaleBaseDoesNotCountBeforeItIsUpToDate(t *testing.T) {
@@ -96,7 +96,7 @@ func TestAStaleBaseDoesNotCountBeforeItIsUpToDate(t *testing.T) {
 	s.pending()
 	s.answer(1, Put{}, nil)
 	s.answer(1, Query{}, state(2, me, "new"))
-	s.reads(version(2, me), "new")
+	s.wantRead(version(2, me), "new")
 }
 
 func TestAStaleBaseGetsMyNoteAgain(t *testing.T) {
@@ -106,11 +106,11 @@ func TestAStaleBaseGetsMyNoteAgain(t *testing.T) {
 	s.ended()
 	s.do(machine.Read{})
 	s.answer(0, Query{}, State{})
-	s.tells(Stale{0})
+	s.wantOutcomes(Stale{0})
 	s.answer(0, PutNote{}, nil)
 	s.wait(quiet)
 	s.answer(0, Query{}, State{Notes: []Note{{me, 1, []byte("n")}}})
-	if got := s.reads(machine.Version{}, "").Notes; len(got) != 1 {
+	if got := s.wantRead(machine.Version{}, "").Notes; len(got) != 1 {
 		t.Errorf("notes %v, want mine", got)
 	}
 }
@@ -122,11 +122,11 @@ func TestAStaleBaseDoesNotCountBeforeItHasMyNote(t *testing.T) {
 	s.ended()
 	s.do(machine.Read{})
 	s.answer(0, Query{}, State{})
-	s.tells(Stale{0})
+	s.wantOutcomes(Stale{0})
 	s.wait(2 * quiet)
-	s.tells()
+	s.wantOutcomes()
 	s.answer(0, PutNote{}, nil)
-	s.tells(Counted{0})
+	s.wantOutcomes(Counted{0})
 }
 
 func TestTheOnlyBaseWentBack(t *testing.T) {
@@ -137,7 +137,7 @@ func TestTheOnlyBaseWentBack(t *testing.T) {
 	s.wrote(version(7, me))
 	s.do(machine.Write{Data: []byte("y")})
 	s.answer(0, Query{}, State{})
-	s.tells(Stale{0})
+	s.wantOutcomes(Stale{0})
 	s.answer(0, Put{}, nil)
 	s.wait(quiet)
 	s.answer(0, Query{}, state(7, me, "x"))
@@ -145,7 +145,7 @@ func TestTheOnlyBaseWentBack(t *testing.T) {
 		t.Errorf("the next write is %v, want tokens to go on from 7", got)
 	}
 	s.fail(0)
-	s.fails(ErrMinority, "broken")
+	s.wantFailed(ErrMinority, "broken")
 	if s.alarm != machine.Never {
 		t.Error("an alarm though there is nothing to do")
 	}

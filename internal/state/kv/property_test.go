@@ -26,7 +26,7 @@ func TestAgainstModel(t *testing.T) {
 			"fill":       p.fill,
 			"delete":     p.delete,
 			"range":      p.read,
-			"ranges":     p.reads,
+			"ranges":     p.readSome,
 			"txn":        p.txn,
 			"txn again":  p.txn,
 			"compact":    p.compact,
@@ -112,7 +112,7 @@ func (p *pair) read(t *rapid.T) {
 	same(t, r, got, err, want, wantErr)
 }
 
-func (p *pair) reads(t *rapid.T) {
+func (p *pair) readSome(t *rapid.T) {
 	for range 10 {
 		p.read(t)
 	}
