@@ -49,8 +49,26 @@ func TestWhenAnEpochIsEstablished(t *testing.T) {
 		a.hears(c.from, c.s)
 		a.wants(c.name, a.told(), c.want)
 	}
-	if b := a.again(); b.m.present().Began != 2 || len(b.m.ready.Persists) > 0 {
-		t.Errorf("after a restart it tells that it has begun epoch %d, want 2", b.m.present().Began)
+	var cut []any // its log without the word that it has begun
+	for _, r := range a.log {
+		if _, begun := r.(Started); !begun {
+			cut = append(cut, r)
+		}
+	}
+	for name, c := range map[string]struct {
+		log    []any
+		before uint64 // what it tells until its records are durable
+	}{"its log": {a.log, 2}, "a new log": {a.m.Records(), 2}, "a log that lacks its beginning": {cut, 1}} {
+		m, err := New(a.cfg, c.log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := m.present().Began; got != c.before {
+			t.Errorf("from %s it tells at first that it has begun epoch %d, want %d", name, got, c.before)
+		}
+		if got := start(t, a.cfg, c.log...).m.present().Began; got != 2 {
+			t.Errorf("from %s it tells that it has begun epoch %d, want 2", name, got)
+		}
 	}
 	if b := start(t, a.cfg, a.m.Records()...); b.m.present().Began != 2 || !reflect.DeepEqual(b.m.Group(), a.m.Group()) || b.m.Position() != 1 {
 		t.Errorf("from a new log it tells that it has begun epoch %d of %+v at position %d, want 2 of %+v at 1", b.m.present().Began, b.m.Group(), b.m.Position(), a.m.Group())
@@ -86,10 +104,29 @@ func TestIntoTheNextEpoch(t *testing.T) {
 	}
 }
 
+// A member tells its owner whom it trusts to lead, whenever that changes.
+func TestWhoLeadsIsTold(t *testing.T) {
+	a := start(t, three(2))
+	a.step(Suspect{Node: 1, Suspected: true})
+	a.hears(3, fastct.Counts{Counts: []uint64{1, 5, 0}})
+	var leads []machine.NodeID
+	for _, out := range a.outs {
+		if l, ok := out.(Leader); ok {
+			leads = append(leads, l.Node)
+		}
+	}
+	if !slices.Equal(leads, []machine.NodeID{2, 3}) {
+		t.Errorf("1 is suspected, and then 2 more often, and its owner is told that %v lead; want 2, and then 3", leads)
+	}
+}
+
 // A member that is removed keeps nothing that waits, and is told decisions of no later epoch.
 func TestOutOfTheGroup(t *testing.T) {
-	a := start(t, three(2))
+	cfg := three(2)
+	cfg.Pipeline = 2
+	a := start(t, cfg)
 	a.broadcasts(of(2, 1))
+	a.broadcasts(of(4, 1)) // for which instance 2 is begun
 	a.told()
 	a.decides(1, change(1, 1, Change{Remove: []machine.NodeID{2}}), of(3, 1))
 	a.wants("removed", a.told(), "1: 1.1, 2: 3.1, began 2 with [1 3]")
