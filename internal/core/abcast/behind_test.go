@@ -153,8 +153,12 @@ func TestOnFromAState(t *testing.T) {
 	a.wants("a decision behind the state", a.sent(), "1 decisions from 9 on to 3")
 	a.hears(3, Fetch{3})
 	a.wants("a decision that was passed over", a.sent(), "state 8/22 to 3")
+	records := len(a.log)
 	a.step(Restored{22})
 	a.wants("its owner says so again", a.told(), "")
+	if len(a.log) != records || a.m.lacks != nil {
+		t.Error("its owner says so again, and it goes on from the state again")
+	}
 	a.hears(1, Status{Delivered: 9, Position: 21, Digest: a.m.order.digest}, Status{Delivered: 8, Position: 20, Digest: 7}, Status{Delivered: 4, Position: 4, Digest: 99})
 	a.wants("others agree, or speak of what is not known here", a.told(), "")
 	a.hears(3, Status{Delivered: 8, Position: 20, Digest: 8})
@@ -164,6 +168,27 @@ func TestOnFromAState(t *testing.T) {
 	if b.m.Instance() != 9 || b.m.Position() != 22 {
 		t.Errorf("after a restart it is at instance %d and position %d, want 9 and 22", b.m.Instance(), b.m.Position())
 	}
+}
+
+// What its owner has is not undone by a state that has less, but more instances; and a state of
+// an epoch that is over here is none to go on from.
+func TestStatesThatHaveLess(t *testing.T) {
+	a := delivers(t, three(2), 3)
+	g := a.m.Group()
+	a.hears(1, Transfer{state(g, 8, 20, 22)})
+	a.step(Restored{30})
+	a.told()
+	a.hears(1, Transfer{state(g, 12, 25, 25)})
+	if a.m.Instance() != 12 || a.m.Position() != 30 || a.m.Base().Position != 30 {
+		t.Errorf("its owner has all up to 30, and with a state of position 25 and instance 12 it is at %d and %d", a.m.Position(), a.m.Instance())
+	}
+	a.wants("and its owner hears nothing", a.told(), "")
+
+	fifth := Group{First: 5, Members: []Member{{ID: 1}, {ID: 2}, {ID: 3}}}
+	a = start(t, three(2), Base{Order: State{Instance: 4, Group: fifth, Clients: 3}}, Started{5})
+	a.told()
+	a.hears(1, Transfer{state(g, 9, 5, 5)})
+	a.wants("a state of epoch 1, in epoch 5", a.told(), "impossible from 1")
 }
 
 // What was proposed to an instance that a state passes over is proposed again.
@@ -282,15 +307,17 @@ func TestAContradictionAheadIsToldOnce(t *testing.T) {
 	a.wants("the other one contradicts, too", a.told(), "contradicted by 3 at 5, outvoted true")
 }
 
-// Half of the others are not more than half of them.
+// Half of the others are not more than half of them, and a member is none of the others.
 func TestOutvotedByMoreThanHalf(t *testing.T) {
-	cfg := three(2)
-	cfg.Consensus.Members = []machine.NodeID{1, 2, 3, 4, 5}
-	a := delivers(t, cfg, 1)
-	for i, from := range []machine.NodeID{1, 3, 4, 5} {
-		a.hears(from, Status{Delivered: 1, Position: 1, Digest: 99})
-		if got := a.told(); strings.Contains(got, "outvoted true") != (i >= 2) || got == "" {
-			t.Errorf("contradicted by %d of 4 others: %q", i+1, got)
+	for members, enough := range map[int]int{3: 2, 4: 2, 5: 3} {
+		cfg := three(2)
+		cfg.Consensus.Members = []machine.NodeID{1, 2, 3, 4, 5}[:members]
+		a := delivers(t, cfg, 1)
+		for i, from := range []machine.NodeID{1, 3, 4, 5}[:members-1] {
+			a.hears(from, Status{Delivered: 1, Position: 1, Digest: 99})
+			if got := a.told(); strings.Contains(got, "outvoted true") != (i+1 >= enough) || got == "" {
+				t.Errorf("contradicted by %d of %d others: %q", i+1, members-1, got)
+			}
 		}
 	}
 }

@@ -104,6 +104,21 @@ func TestIntoTheNextEpoch(t *testing.T) {
 	}
 }
 
+// What was proposed in the old epoch, to any instance, is proposed again in the new one.
+func TestProposedInTheOldEpoch(t *testing.T) {
+	cfg := three(2)
+	cfg.Pipeline = 2
+	a := start(t, cfg)
+	a.broadcasts(of(2, 1))
+	a.broadcasts(of(3, 1))
+	a.decides(1, addFour)
+	for _, client := range []byte{2, 3} {
+		if w := a.m.pending.get(of(client, 1).Client, 1); w == nil || w.in < 2 || w.tries != 1 {
+			t.Errorf("message %d.1 is %+v in the new epoch, want it proposed there, and once in vain before", client, w)
+		}
+	}
+}
+
 // A member tells its owner whom it trusts to lead, whenever that changes.
 func TestWhoLeadsIsTold(t *testing.T) {
 	a := start(t, three(2))
@@ -158,6 +173,8 @@ func TestDecisionsOfOthers(t *testing.T) {
 	a.step(Restored{1})
 	a.hears(1, Decisions{From: 2, Values: [][]byte{appendMessage(nil, of(1, 1)), appendMessage(nil, of(1, 2))}})
 	a.wants("told of them", a.told(), "lacks 1, installed 1, began 1 with [1 3], 2: 1.1, 3: 1.2")
+	a.hears(1, Decisions{From: 3, Values: [][]byte{appendMessage(nil, of(1, 3))}}, Decisions{From: 5, Values: [][]byte{appendMessage(nil, of(1, 3))}})
+	a.wants("told of what it has, and of what does not follow", a.told(), "")
 	for name, log := range map[string][]any{"its log": a.log, "a new log": a.m.Records()} {
 		if b := start(t, cfg, log...); b.m.Position() != 3 || b.m.Instance() != 3 {
 			t.Errorf("from %s it is at position %d and instance %d, want 3", name, b.m.Position(), b.m.Instance())
@@ -268,6 +285,7 @@ func TestLeasesOfConsensus(t *testing.T) {
 	if got := asked(); got != 2 || c.Leases != 1 || c.Refused != 0 {
 		t.Errorf("%d members are asked for a lease, which is counted as %d with %d refused; want 2, 1 and 0", got, c.Leases, c.Refused)
 	}
+	c.Step(machine.Now{}, fastct.Learn{CN: 1, Value: []byte("v")}) // nothing else is to be repeated
 	if rd := c.Ready(); rd.Alarm != 1000 {
 		t.Errorf("it wakes at %d, want a Retry after it asked, at 1000", rd.Alarm)
 	}
@@ -278,6 +296,30 @@ func TestLeasesOfConsensus(t *testing.T) {
 	c.Receive(machine.Now{Mono: 1000}, machine.Envelope{From: 2, To: 1, Body: asynclease.Nack{Request: asynclease.Request{Node: 1, Life: 1, Seq: 1}, Until: 3}})
 	if c.Leases != 1 || c.Refused != 1 {
 		t.Errorf("%d leases, %d of them refused; want 1 and 1", c.Leases, c.Refused)
+	}
+}
+
+// A lease that consensus gives back goes back to the other members.
+func TestALeaseGoesBack(t *testing.T) {
+	cfg := fastct.Config{ID: 1, Members: []machine.NodeID{1, 2, 3}, Retry: 1000, Lambda: 10, Volatile: true, Fixed: true}
+	c, err := NewConsensus(cfg, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Step(machine.Now{}, fastct.Propose{CN: 1, Value: []byte("v")})
+	c.Receive(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: asynclease.Ack{Request: asynclease.Request{Node: 1, Life: 1, Seq: 1}}})
+	c.Ready()
+	c.Receive(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: fastct.Counts{Counts: []uint64{5, 0, 0}}})
+	var got []machine.Envelope
+	for _, e := range c.Ready().Sends {
+		if _, ok := e.Body.(asynclease.Give); ok {
+			got = append(got, e)
+		}
+	}
+	give := asynclease.Give{Request: asynclease.Request{Node: 1, Life: 1, Seq: 1}, From: 2}
+	want := []machine.Envelope{{From: 1, To: 2, Body: give}, {From: 1, To: 3, Body: give}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("another one leads, and of the lease %+v goes back, want %+v", got, want)
 	}
 }
 

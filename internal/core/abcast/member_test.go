@@ -307,9 +307,78 @@ func TestToWhomMessagesGo(t *testing.T) {
 	a.broadcasts(of(3, 1))
 	a.wants("another one, behind a repeated one", a.sent(), "submit 3.1 to 1")
 	a.step(Suspect{Node: 1, Suspected: true})
-	a.wakes(500 * time.Millisecond)
-	if got := a.sent(); !strings.Contains(got, "3.1 to 3") {
-		t.Errorf("the leader is suspected, and what it alone had is not sent to all: %q", got)
+	a.sent()
+	a.wakes(0)
+	a.wants("the leader is suspected", a.sent(), "submit 3.1 to 1, submit 3.1 to 3")
+}
+
+// What the leader alone has goes to all at once when it does not impose any more: the leader
+// sends what others had sent it, and the others send theirs.
+func TestWhenTheLeaderNeedsTheOthers(t *testing.T) {
+	cfg := three(1)
+	cfg.Direct = true
+	a := start(t, cfg)
+	a.m.fast = 1
+	a.wakes(0)
+	a.hears(2, Submit{[]Message{of(5, 1)}})
+	a.sent()
+	a.m.fast = 0
+	a.wakes(0)
+	a.wakes(0)
+	a.wants("the leader, of what it was sent", a.sent(), "submit 5.1 to 2, submit 5.1 to 3")
+
+	cfg = three(2)
+	cfg.Direct = true
+	a = start(t, cfg)
+	a.m.fast = 1
+	a.wakes(0)
+	a.broadcasts(of(1, 1))
+	a.wants("to the leader", a.sent(), "submit 1.1 to 1")
+	a.hears(1, fastct.Call{CN: 1, Round: 3})
+	a.sent()
+	a.wakes(0)
+	a.wants("an instance is in NORMAL mode", a.sent(), "submit 1.1 to 1, submit 1.1 to 3")
+}
+
+// A member wakes to repeat what waits, and for nothing else if it has no other work.
+func TestWhenAMemberWakes(t *testing.T) {
+	a := start(t, three(2))
+	a.wakes(0)
+	if got := a.m.Ready().Alarm; got != machine.Never {
+		t.Errorf("with nothing to do it wakes at %v", got)
+	}
+	a.hears(1, Submit{[]Message{of(9, 2)}}) // out of turn: no instance is begun for it
+	a.wakes(0)
+	if got, want := a.m.Ready().Alarm, a.now.Mono.Add(500*time.Millisecond); got != want {
+		t.Errorf("with a message that waits it wakes at %v, want after half a Retry, at %v", got, want)
+	}
+}
+
+// A member that was removed tells how far it is until the new epoch is established, each
+// Heartbeat and no more often. Then it is silent.
+func TestARemovedMemberTells(t *testing.T) {
+	cfg := three(2)
+	cfg.Consensus.Heartbeat, cfg.Consensus.Timeout = 100*time.Millisecond, time.Second
+	gone := Group{First: 1, Members: []Member{{ID: 1}, {ID: 3}}, Removed: []Member{{ID: 2}}}
+	a := start(t, cfg, Base{Order: State{Group: gone, Clients: 3}})
+	a.sent()
+	const tells = "status 0/1/0 to 1, status 0/1/0 to 3"
+	a.wakes(0)
+	a.wants("at first", a.sent(), tells)
+	if got, want := a.m.Ready().Alarm, a.now.Mono.Add(100*time.Millisecond); got != want {
+		t.Errorf("it wakes at %v, want after a Heartbeat, at %v", got, want)
+	}
+	a.wakes(100*time.Millisecond - 1)
+	a.wants("before a Heartbeat has passed", a.sent(), "")
+	a.wakes(1)
+	a.wants("after it", a.sent(), tells)
+	a.hears(1, Status{Began: 1})
+	a.hears(3, Status{Began: 1})
+	a.wants("both others have begun", a.told(), "established 1")
+	a.wakes(time.Minute)
+	a.wants("then", a.sent(), "")
+	if got := a.m.Ready().Alarm; got != machine.Never {
+		t.Errorf("nobody needs it any more, and it wakes at %v", got)
 	}
 }
 
