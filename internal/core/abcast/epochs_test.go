@@ -75,6 +75,16 @@ func TestWhenAnEpochIsEstablished(t *testing.T) {
 	}
 }
 
+// A member that is alone is a majority of its group as soon as it has begun.
+func TestAloneItIsEstablished(t *testing.T) {
+	cfg := three(1)
+	cfg.Consensus.Members = []machine.NodeID{1}
+	a := start(t, cfg)
+	a.told()
+	a.decides(1, change(1, 1, Change{Add: []Member{{ID: 1, Address: "here"}}}))
+	a.wants("moved to an address", a.told(), "1: 1.1, began 2 with [1], established 2")
+}
+
 // What was said of the next epoch before it began here counts then, up to a bound; what was
 // known of suspicions goes on, and what was proposed in the old epoch is proposed again.
 func TestIntoTheNextEpoch(t *testing.T) {
@@ -98,6 +108,9 @@ func TestIntoTheNextEpoch(t *testing.T) {
 	}
 	if w := a.m.pending.get(of(2, 1).Client, 1); w == nil || w.in != 3 || a.m.pending.proposed != 1 {
 		t.Errorf("a message that was proposed in the old epoch is %+v in the new one, want it proposed to instance 3", w)
+	}
+	if floor := a.m.Consensus().Floor(); floor != 2 {
+		t.Errorf("consensus of the new epoch takes part from instance %d on, want 2", floor)
 	}
 	if len(a.m.epoch.early) != 0 {
 		t.Errorf("%d early messages are kept on", len(a.m.epoch.early))

@@ -486,6 +486,49 @@ func TestRoomIsGivenBack(t *testing.T) {
 	}
 }
 
+// What is out of turn waits for a Relay, and is proposed to nothing. Nothing follows on it.
+func TestOutOfTurn(t *testing.T) {
+	a := start(t, three(2))
+	a.hears(1, Submit{[]Message{of(9, 2)}})
+	if a.m.opened != 0 || a.m.pending.proposed != 0 {
+		t.Errorf("for a message out of turn %d instances are begun, and it is proposed: %d", a.m.opened, a.m.pending.proposed)
+	}
+	if a.m.InTurn(of(9, 1).Client, 3) || !a.m.InTurn(of(9, 1).Client, 1) || a.m.InTurn(of(9, 1).Client, 0) {
+		t.Error("of a client whose message 2 waits, and 1 is not here, 3 or 0 is in turn, or 1 is not")
+	}
+	a.wakes(4*time.Second - 1)
+	if len(a.m.pending.list) != 1 {
+		t.Error("a message out of turn is given up before a Relay has passed")
+	}
+	a.wakes(time.Second)
+	if len(a.m.pending.list) != 0 {
+		t.Error("a message out of turn waits for longer than a Relay")
+	}
+	a.m.order.horizon = 5
+	if a.m.InTurn(of(9, 1).Client, 0) || a.m.InTurn(of(9, 1).Client, 1) {
+		t.Error("a message of a client that was forgotten is in turn")
+	}
+	a.broadcasts(of(9, 0))
+	a.wants("number 0 of a client that was forgotten", a.told(), "refused 9.0")
+}
+
+// What the leader alone was sent is left to it: no instance is begun for it.
+func TestLeftToTheLeader(t *testing.T) {
+	cfg := three(2)
+	cfg.Direct = true
+	a := start(t, cfg)
+	a.m.fast = 1
+	a.wakes(0)
+	a.broadcasts(of(1, 1))
+	if a.m.opened != 0 {
+		t.Errorf("%d instances are begun for a message that only the leader has", a.m.opened)
+	}
+	a.hears(1, Submit{[]Message{of(2, 1)}})
+	if w := a.m.pending.get(of(1, 1).Client, 1); a.m.opened != 1 || w == nil || w.in != 0 || a.m.pending.proposed != 1 {
+		t.Errorf("for a message that all have %d instances are begun, and %d messages proposed: %+v", a.m.opened, a.m.pending.proposed, w)
+	}
+}
+
 // An owner is told of what was broadcast here, and of nothing else that waits.
 func TestOnlyOnesOwnAreAnswered(t *testing.T) {
 	for name, begin := range map[string]func(a *member){
