@@ -206,6 +206,15 @@ func TestEpochsAreToldApart(t *testing.T) {
 	}
 	fifth.hears(1, In{5, decided})
 	fifth.wants("a decision of its own epoch", fifth.told(), "1: 1.1")
+	fifth.broadcasts(of(2, 1))
+	fifth.sends = nil
+	fifth.hears(1, In{5, fastct.NewEstimate{CN: 6, Value: appendMessage(nil, of(2, 1))}})
+	if want := (machine.Envelope{From: 2, To: 1, Body: In{5, fastct.Ack{CN: 6}}}); !slices.Contains(fifth.sends, want) {
+		t.Errorf("it acknowledges an estimate of epoch 5 by %v, want %v", fifth.sends, want)
+	}
+	if r, ok := fifth.log[len(fifth.log)-1].(In); !ok || r.Epoch != 5 {
+		t.Errorf("the estimate is in its log as %+v, want it of epoch 5", fifth.log[len(fifth.log)-1])
+	}
 }
 
 // While instances are undecided, another is begun only if as much waits as they have, and no
