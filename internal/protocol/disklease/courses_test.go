@@ -88,6 +88,13 @@ var courses = []course{
 			}
 			return 3 * ms, nil, false
 		}},
+	{name: "two renewals fail, far apart", told: []word{{0, 0, Acquire{}}}, until: 1700 * ms,
+		access: func(i, n int, _ any) (time.Duration, error, bool) {
+			if n == 4 || n == 8 {
+				return 3 * ms, errCourse, false
+			}
+			return 3 * ms, nil, false
+		}},
 	{name: "a try fails", told: []word{{0, 0, TryAcquire{}}}, until: 200 * ms, access: with(0, 2, 5*ms, errCourse, false)},
 	{name: "a release fails for good", told: []word{{0, 0, Acquire{}}, {100 * ms, 0, Leave{}}}, until: 1500 * ms,
 		access: func(i, n int, _ any) (time.Duration, error, bool) {
@@ -168,7 +175,7 @@ func (c *course) play(t *testing.T) string {
 	for _, w := range c.told {
 		claims = max(claims, w.claim+1)
 	}
-	leases, alarms, counts := make([]*Lease, claims), make([]machine.Mono, claims), make([]int, claims)
+	leases, alarms, counts, seen := make([]*Lease, claims), make([]machine.Mono, claims), make([]int, claims), make([]string, claims)
 	begin := machine.Mono(time.Hour)
 	for i := range leases {
 		cfg := Config{ID: machine.ID{byte(i + 1), 15: 7}, Holder: fmt.Sprint(i), Term: courseTerm, Delay: courseDelay}
@@ -232,6 +239,10 @@ func (c *course) play(t *testing.T) string {
 			open = slices.Delete(open, which, which+1)
 			reply := serve(&register, leases[e.claim].cfg.ID, e)
 			leases[e.claim].Accessed(machine.Now{Mono: now}, machine.Accessed{ID: e.id, Reply: reply, Err: e.err})
+			if sees := tellState(leases[e.claim].State(), begin); sees != seen[e.claim] {
+				say(now, e.claim, "sees %s", sees)
+				seen[e.claim] = sees
+			}
 			take(now, e.claim)
 		case 2:
 			w := told[0]
