@@ -3,6 +3,7 @@ package placement
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -230,6 +231,49 @@ func TestPairsInTheirPlace(t *testing.T) {
 		c := Counts{Buckets: 1, Origins: []machine.NodeID{1}, Writes: [][]bucketCount{nil}, Pairs: tt.pairs}
 		if _, err := DecodeCounts(c.Encode()); (err == nil) != tt.fine || err != nil && !errors.Is(err, errCounts) {
 			t.Errorf("the pairs %+v: %v, want them taken: %v", tt.pairs, err, tt.fine)
+		}
+	}
+}
+
+// TestGroupsOfChains: keys that are written together in a chain are one group, in whatever order
+// its links are found, and what writes several of them is one write. A key that is read much is
+// no less written with another.
+func TestGroupsOfChains(t *testing.T) {
+	p := widePlanner(Settings{Policy: Cost, Buckets: 1})
+	var hot []string
+	for _, k := range []struct {
+		key    string
+		reads  float32
+		writes float32
+	}{{"a", 900, 100}, {"b", 0, 90}, {"c", 0, 80}, {"d", 0, 70}, {"e", 0, 60}, {"f", 500, 10}, {"g", 0, 9}} {
+		load := known(p.keys, k.key, sites)
+		load[jp], load[sites+or] = k.reads, k.writes
+		hot = append(hot, k.key)
+	}
+	for pr, joint := range map[pair]float32{{"a", "b"}: 70, {"c", "d"}: 60, {"b", "c"}: 55, {"d", "e"}: 50, {"f", "g"}: 8, {"e", "f"}: 5} {
+		known(p.pairs, pr, sites)[sites+or] = joint
+	}
+	d := draft{Planner: p, hot: hot}
+	var got []string
+	for _, g := range d.groups() {
+		load := g.load()
+		got = append(got, fmt.Sprintf("%s: %g reads, %g writes", strings.Join(g.keys, ""), load[jp], load[sites+or]))
+	}
+	want := []string{"abcde: 900 reads, 165 writes", "fg: 500 reads, 11 writes"}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("the groups are %q, want %q", got, want)
+	}
+}
+
+// TestQuorumsOfAnyGroup: a quorum is the leader and half of the group, as far as members are
+// there, and no more of them.
+func TestQuorumsOfAnyGroup(t *testing.T) {
+	for members, want := range map[int]int{1: 1, 2: 2, 3: 2, 4: 3, 5: 3, 6: 4, 7: 4} {
+		m := newMeasure(Settings{Policy: Quorum}, NewDistances(members, first(members), 0), make([]float64, 2*members))
+		for _, set := range m.candidates {
+			if set.Len() != want || !set.Has(0) {
+				t.Errorf("of %d members %b may be a quorum, want the leader and %d in all", members, set, want)
+			}
 		}
 	}
 }

@@ -214,3 +214,39 @@ func TestReadsAreKnownByTheirIDs(t *testing.T) {
 	s.Reveal()
 	want(t, "answered", answers(&s, reads...), "[2 from 2 3 from 3]")
 }
+
+// In strict order there is not a state for each entry. A read has the state at its place, or
+// the next later one, and none from before it.
+func TestReadsBetweenStates(t *testing.T) {
+	var s States[at]
+	s.Begin(0, 1, 1)
+	s.Add(4, true)
+	s.Add(7, true)
+	reads := []replica.Result{read(2), read(4), read(5), read(7)}
+	s.Capture(reads)
+	s.Release(replica.Released{Through: 7})
+	s.Reveal()
+	want(t, "answered", answers(&s, reads...), "[2 from 4 4 from 4 5 from 7 7 from 7]")
+}
+
+// All that was released apart since the last answers is told, however many words it came in.
+func TestReleasedApartInTwoWords(t *testing.T) {
+	var s States[at]
+	s.Begin(0, 1, 1)
+	want(t, "answered of what is held", answers(&s, result(2), result(3), result(4)), "[]")
+	s.Release(replica.Released{Through: 1, Apart: []uint64{3}})
+	s.Release(replica.Released{Through: 1, Apart: []uint64{4}})
+	want(t, "answered of two words", answers(&s), "[3 4]")
+}
+
+// A state that comes after the word of a later release hides nothing.
+func TestAStateBehindARelease(t *testing.T) {
+	var s States[at]
+	s.Begin(0, 1, 1)
+	s.Release(replica.Released{Through: 9})
+	s.Add(5, false)
+	want(t, "through", s.Through(), 9)
+	s.Add(9, true)
+	s.Reveal()
+	want(t, "shown", s.Ahead(), "[9]")
+}

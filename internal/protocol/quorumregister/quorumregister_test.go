@@ -3,6 +3,7 @@ package quorumregister
 import (
 	"math"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -150,6 +151,115 @@ func TestNotesAreMergedByTheirNumber(t *testing.T) {
 		t.Errorf("notes (-want +got):\n%s", diff)
 	}
 	s.wantOutcomes()
+}
+
+// A version that one base alone has shown is written back before a read returns it, the first
+// version, too.
+func TestTheFirstVersionIsWrittenBack(t *testing.T) {
+	s := newStage(t, 3, true)
+	s.do(machine.Read{})
+	s.answer(0, Query{}, state(1, ann, "x"))
+	s.answer(1, Query{}, State{})
+	s.pending()
+	if got := s.put(1); got.Version != version(1, ann) || string(got.Data) != "x" {
+		t.Errorf("base 1 is given %v %q, want what base 0 has shown", got.Version, got.Data)
+	}
+	s.answer(1, Put{}, nil)
+	s.reads(version(1, ann), "x")
+}
+
+// Of two bases one may have notes of writers that come behind all that the other knows. What
+// a base has shown is left as it is.
+func TestNotesOfOneBaseAlone(t *testing.T) {
+	for _, first := range []int{0, 1} {
+		s := newStage(t, 3, true)
+		s.do(machine.Read{})
+		states := []State{{Notes: []Note{{ann, 1, []byte("a")}}}, {Notes: []Note{{zoe, 2, []byte("z")}, {me, 3, []byte("m")}}}}
+		s.answer(first, Query{}, states[first])
+		s.answer(1-first, Query{}, states[1-first])
+		want := []machine.Noted{{Writer: ann, Data: []byte("a")}, {Writer: me, Data: []byte("m")}, {Writer: zoe, Data: []byte("z")}}
+		if diff := cmp.Diff(want, s.reads(machine.Version{}, "").Notes); diff != "" {
+			t.Errorf("base %d first: notes (-want +got):\n%s", first, diff)
+		}
+		if states[1].Notes[0].Writer != zoe {
+			t.Error("the notes that a base has shown were put in order in its own memory")
+		}
+	}
+}
+
+// The time of an operation counts from when it was asked for, and is told if it succeeded.
+func TestHowLongAnOperationTook(t *testing.T) {
+	s := newStage(t, 1, true)
+	s.now = machine.Mono(time.Hour)
+	s.do(machine.Read{})
+	s.do(machine.Note{Data: []byte("n")}) // it waits
+	s.wait(2 * time.Second)
+	s.answer(0, Query{}, State{})
+	s.wait(time.Second)
+	s.answer(0, PutNote{}, nil)
+	s.do(machine.Read{})
+	s.fail(0)
+	if diff := cmp.Diff([]time.Duration{2 * time.Second, 3 * time.Second}, s.took); diff != "" {
+		t.Errorf("times (-want +got):\n%s", diff)
+	}
+}
+
+// The end of no access says nothing of any base.
+func TestTheEndOfNoAccess(t *testing.T) {
+	s := newStage(t, 3, true)
+	s.step(machine.Accessed{Err: errBroken})
+	s.tells()
+	s.do(machine.Read{})
+	s.answer(0, Query{}, State{})
+	s.step(machine.Accessed{Err: errBroken})
+	s.tells()
+	s.answer(1, Query{}, State{})
+	s.reads(machine.Version{}, "")
+}
+
+// A failure counts for the round in which a base was asked, until the base succeeds in it.
+func TestWhatAFailureCountsFor(t *testing.T) {
+	s := newStage(t, 3, true)
+	s.do(machine.Read{})
+	s.answer(0, Query{}, State{})
+	s.answer(1, Query{}, State{})
+	s.reads(machine.Version{}, "")
+	s.do(machine.Read{})
+	s.fail(2)                     // at last; it was asked for the first
+	s.answer(2, Query{}, State{}) // and is asked for the second at once
+	s.tells(Failing{2, errBroken}, Failing{2, nil})
+	s.fail(0)
+	s.tells(Failing{0, errBroken})
+	s.wait(retry)
+	s.answer(1, Query{}, State{})
+	s.reads(machine.Version{}, "")
+	s.answer(0, Query{}, State{})
+	s.tells(Failing{0, nil})
+
+	s.do(machine.Note{})
+	s.fail(0)
+	s.wait(retry)
+	s.answer(0, PutNote{}, nil)
+	s.fail(1)
+	s.pending() // two have failed, and one of them has succeeded since
+	s.answer(2, PutNote{}, nil)
+	if a := s.ended(); a.Err != nil {
+		t.Errorf("two stores of three have taken a note: %v", a.Err)
+	}
+	s.tells(Failing{0, errBroken}, Failing{0, nil}, Failing{1, errBroken})
+	s.do(machine.Note{})
+	s.fail(0)
+	s.tells(Failing{0, errBroken})
+}
+
+// Of four bases two that fail leave no majority.
+func TestHalfOfTheBasesFail(t *testing.T) {
+	s := newStage(t, 4, true)
+	s.do(machine.Read{})
+	s.fail(0)
+	s.pending()
+	s.fail(3)
+	s.fails(ErrMinority, "store 0: broken; store 3: broken")
 }
 
 func TestAHungBaseGetsNothingMoreAndThenTheNewest(t *testing.T) {

@@ -33,7 +33,8 @@ type stage struct {
 	open  []machine.Access // begun, by base; nothing has answered them
 	done  []machine.Accessed
 	told  []any // other outcomes
-	asked int   // accesses so far
+	took  []time.Duration
+	asked int // accesses so far
 	ops   uint64
 }
 
@@ -60,6 +61,7 @@ func (s *stage) step(input any) {
 		case nil:
 			s.done = append(s.done, out.Accessed)
 		case Took:
+			s.took = append(s.took, event.Time)
 		default:
 			s.told = append(s.told, event)
 		}

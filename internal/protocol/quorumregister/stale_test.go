@@ -46,6 +46,51 @@ func TestWhatShowsThatABaseWentBack(t *testing.T) {
 	if !b.showed(State{Floor: 6}, me) {
 		t.Error("a base may not forget what I wrote and it has shown")
 	}
+	b = &base{}
+	b.showed(State{Version: version(5, me), Floor: 5}, me)
+	b.noteHeld(version(6, me))
+	if b.showed(State{Floor: 6}, me) {
+		t.Error("what I wrote last was not shown, and may have lost to another's, which was forgotten")
+	}
+	b.noteHeld(version(9, me))
+	if !b.showed(State{Floor: 8}, me) {
+		t.Error("a base has acknowledged version 9, and its floor is 8: it went back")
+	}
+	b = &base{}
+	b.showed(State{Notes: []Note{note(ann, 3), note(me, 2), note(zoe, 7)}}, me)
+	if b.showed(State{Notes: []Note{note(me, 2), note(zoe, 7)}}, me) {
+		t.Error("a base may forget another's note")
+	}
+	b.showed(State{Notes: []Note{note(ann, 3), note(me, 2), note(zoe, 7)}}, me)
+	if !b.showed(State{Notes: []Note{note(me, 2), note(zoe, 6)}}, me) {
+		t.Error("a note went back behind one that was forgotten: the base did, too")
+	}
+}
+
+// A base that went back is given the newest that any base has shown, whoever wrote it, before
+// it counts.
+func TestAStaleBaseIsGivenWhatOthersWrote(t *testing.T) {
+	s := newStage(t, 3, false)
+	s.do(machine.Read{})
+	s.answer(0, Query{}, state(2, ann, "old"))
+	s.answer(1, Query{}, state(2, ann, "old"))
+	s.reads(version(2, ann), "old")
+	s.do(machine.Read{})
+	s.answer(0, Query{}, state(1, ann, "older"))
+	s.tells(Stale{0})
+	s.answer(2, Query{}, state(2, ann, "old"))
+	s.answer(2, Query{}, state(5, zoe, "new"))
+	if got := s.put(0); got.Version != version(2, ann) && got.Version != version(5, zoe) {
+		t.Errorf("base 0, which went back, is given %v", got.Version)
+	}
+	s.answer(0, Put{}, nil)
+	if got := s.put(0); got.Version != version(5, zoe) || string(got.Data) != "new" {
+		t.Errorf("base 0, which went back, is given %v %q, want what base 2 has shown", got.Version, got.Data)
+	}
+	s.wait(quiet)
+	s.tells()
+	s.answer(0, Put{}, nil)
+	s.tells(Counted{0})
 }
 
 // restored is a stage on which 0 and 1 hold version 2 and 1 was restored to hold 1.
@@ -79,6 +124,9 @@ func TestAStaleBaseCountsAgainAfterQuiet(t *testing.T) {
 	s.answer(2, Put{}, nil)
 	s.answer(2, Query{}, state(2, me, "new"))
 	s.answer(1, Put{}, nil)
+	if want := s.now.Add(quiet); s.alarm != want {
+		t.Errorf("it wakes at %v, want when the base has been quiet for long enough, at %v", s.alarm, want)
+	}
 	s.wait(quiet - time.Nanosecond)
 	s.idle(1)
 	s.wantOutcomes()

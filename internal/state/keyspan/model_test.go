@@ -458,6 +458,44 @@ func TestMapsAreGivenBack(t *testing.T) {
 	}
 }
 
+// The map of keys is given back, too, if few entries had many keys.
+func TestMapsOfFewEntriesAreGivenBack(t *testing.T) {
+	var table Table
+	var many Set
+	for i := range keepPeak + 1 {
+		many = append(many, Span{Key: fmt.Append(nil, i)})
+	}
+	table.Add(1, many, nil)
+	table.Add(2, many[:1], nil)
+	table.ReleaseThrough(2)
+	table.Forget(2)
+	if table.points != nil {
+		t.Errorf("room for %d keys is held, and there are %d", keepPeak+1, len(table.points))
+	}
+}
+
+// A log that is replaced from its beginning is empty, whatever it is told to begin with.
+func TestCutFromTheBeginning(t *testing.T) {
+	for _, from := range []uint64{0, 1} {
+		var table Table
+		k := Set{{Key: []byte("k")}}
+		table.Add(1, k, nil)
+		table.Add(2, k, nil)
+		table.Truncate(from)
+		func() {
+			defer func() {
+				if p := recover(); p != nil {
+					t.Errorf("cut from %d on, the log does not begin anew: %v", from, p)
+				}
+			}()
+			table.Add(1, k, nil)
+		}()
+		if got := table.LastTouch(k); got != 1 {
+			t.Errorf("cut from %d on, the last change of a key is %d, want that of the new log", from, got)
+		}
+	}
+}
+
 // Entries added behind a cut come after all released ones, in whatever order those were
 // released.
 func TestACutLeavesWhatIsReleased(t *testing.T) {

@@ -63,6 +63,8 @@ func TestCheckTxnOverlaps(t *testing.T) {
 		{"nested put under delete, failure branch", ops{deleteOp("a", "c"), either(nil, ops{putOp("b")})}, ErrDuplicateKey},
 		{"nested delete over put", ops{putOp("b"), txnOp(then(deleteOp("a", "c")))}, ErrDuplicateKey},
 		{"nested delete, then nested put", ops{txnOp(then(deleteOp("a", "c"))), txnOp(then(putOp("b")))}, ErrDuplicateKey},
+		{"nested delete of the other branch, then nested put", ops{either(nil, ops{deleteOp("a", "c")}), txnOp(then(putOp("b")))}, ErrDuplicateKey},
+		{"put beside a nested delete of the other branch", ops{either(nil, ops{deleteOp("a", "c")}), putOp("b")}, ErrDuplicateKey},
 		{"nested put, then nested delete", ops{txnOp(then(putOp("b"))), txnOp(then(deleteOp("a", "c")))}, nil},
 		{"put in one branch, delete in the other", ops{either(ops{putOp("b")}, ops{deleteOp("a", "c")})}, nil},
 		{"first branch against sibling, and a put in the other", ops{txnOp(then(putOp("a"))), either(ops{putOp("a")}, ops{putOp("b")})}, ErrDuplicateKey},

@@ -302,3 +302,37 @@ func TestReclaimCutsWhatIsSuperseded(t *testing.T) {
 		t.Errorf("behind a compaction to 4 a key has the versions of %v, want those of 5 and 4", got)
 	}
 }
+
+// What a later compaction supersedes is given back, too, though chunks of events have been
+// dropped since the first.
+func TestReclaimAgainAndAgain(t *testing.T) {
+	s := New()
+	for round := range 4 {
+		for range 1 + round*3*chunkSize {
+			mustPut(t, s, "k", "v", 0)
+		}
+		if err := s.Compact(s.Revision()); err != nil {
+			t.Fatal(err)
+		}
+		for s.Reclaim(100) {
+		}
+		if got := s.View().Stats().Versions; got != 1 {
+			t.Errorf("behind compaction %d a key has %d versions, want the one that is visible", round+1, got)
+		}
+	}
+}
+
+// A view that is pinned is of all that happened before, published or not.
+func TestPinIsOfNow(t *testing.T) {
+	s := New()
+	mustPut(t, s, "k", "published", 0)
+	s.View()
+	mustPut(t, s, "k", "and not", 0)
+	mustPut(t, s, "new", "", 0)
+	v, release := s.Pin()
+	defer release()
+	resp, err := v.Range(&pb.RangeRequest{Key: []byte("k"), RangeEnd: []byte("\x00")})
+	if err != nil || v.Revision() != 4 || len(resp.Kvs) != 2 || string(resp.Kvs[0].Value) != "and not" {
+		t.Errorf("pinned at revision 4, a view of revision %d shows %v, %v", v.Revision(), resp, err)
+	}
+}

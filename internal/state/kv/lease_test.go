@@ -149,3 +149,22 @@ func TestAPutNeedsItsLease(t *testing.T) {
 		}
 	}
 }
+
+// A lease ends with all its keys when no view was taken since they were put, too.
+func TestRevokeOfALeaseThatNobodyHasSeen(t *testing.T) {
+	for n := 1; n <= 100; n++ {
+		s := New()
+		if err := s.Grant(1, 60); err != nil {
+			t.Fatal(err)
+		}
+		for i := range n {
+			mustPut(t, s, fmt.Sprintf("key/%02d", i), "v", 1)
+		}
+		if err := s.Revoke(1); err != nil {
+			t.Fatal(err)
+		}
+		if st := s.View().Stats(); st.Keys != 0 || st.Versions != int64(2*n) {
+			t.Errorf("a lease of %d keys was revoked: %+v, want no keys, and a deletion of each", n, st)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -169,6 +170,15 @@ func TestReadRefusesNonsense(t *testing.T) {
 		{"lease with negative rest", forge(1, -1, lease(4, 5, -1)), false},
 		{"attached to nothing", forge(2, -1, put(recordPut, "a", 2, 2, 1, 4)), false},
 		{"event after a lease", forge(2, -1, lease(4, 5, 0), event("a", 2, 2, 1)), false},
+		{"key of a negative length", forge(2, -1, func(e *encoder) {
+			e.record(recordDelete, 2)
+			e.write(binary.AppendUvarint(nil, 1<<63))
+		}), false},
+		{"value of a negative length", forge(2, -1, func(e *encoder) {
+			e.record(recordPut, 2, 2, 1, 0)
+			e.bytes([]byte("a"))
+			e.write(binary.AppendUvarint(nil, 1<<63))
+		}), false},
 		{"unknown record", forge(1, -1, func(e *encoder) { e.record(9) }), false},
 		{"unknown record that reads like an event", forge(2, -1, put(9, "a", 2, 2, 1, 0)), false},
 		{"another program wrote it", sealed(append([]byte("TENUREKW"), forge(1, -1)[len(snapshotMagic):len(forge(1, -1))-4]...)), false},
@@ -196,6 +206,25 @@ func TestReadRefusesNonsense(t *testing.T) {
 }
 
 // TestReadSaysWhere: the error of a snapshot that is cut short says how many bytes there were.
+// A length in a snapshot is believed only as far as there are bytes.
+func TestReadBelievesNoLength(t *testing.T) {
+	const claimed = 64 << 20
+	data := forge(2, -1, func(e *encoder) {
+		e.record(recordPut, 2, 2, 1, 0)
+		e.bytes([]byte("a"))
+		e.write(binary.AppendUvarint(nil, claimed))
+	})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := Read(bytes.NewReader(data)); !errors.Is(err, errSnapshotCorrupt) {
+		t.Errorf("a value of %d bytes in a snapshot of %d: %v, want %v", claimed, len(data), err, errSnapshotCorrupt)
+	}
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > claimed/8 {
+		t.Errorf("a snapshot of %d bytes that claims a value of %d took %d bytes of memory to refuse", len(data), claimed, took)
+	}
+}
+
 func TestReadSaysWhere(t *testing.T) {
 	s := New()
 	mustPut(t, s, "k", "v", 0)

@@ -156,3 +156,26 @@ func TestLimitsOfEachOrder(t *testing.T) {
 		}
 	}
 }
+
+// Comparisons judge the state of the view, whatever came later.
+func TestAnOldViewComparesWhatItShows(t *testing.T) {
+	s := New()
+	mustPut(t, s, "k", "old", 0)
+	v := s.View()
+	mustPut(t, s, "k", "new", 0)
+	if _, err := s.DeleteRange(&pb.DeleteRangeRequest{Key: []byte("k")}); err != nil {
+		t.Fatal(err)
+	}
+	mustPut(t, s, "k", "newest", 0)
+	for name, c := range map[string]*pb.Compare{
+		"value":   {Target: pb.Compare_VALUE, TargetUnion: &pb.Compare_Value{Value: []byte("old")}},
+		"version": {Target: pb.Compare_VERSION, TargetUnion: &pb.Compare_Version{Version: 1}},
+		"create":  {Target: pb.Compare_CREATE, TargetUnion: &pb.Compare_CreateRevision{CreateRevision: 2}},
+		"mod":     {Target: pb.Compare_MOD, TargetUnion: &pb.Compare_ModRevision{ModRevision: 2}},
+	} {
+		c.Key = []byte("k")
+		if resp, err := v.Txn(&pb.TxnRequest{Compare: []*pb.Compare{c}}); err != nil || !resp.Succeeded {
+			t.Errorf("in a view of revision 2 the %s of a key is that of a later one: %v, %v", name, resp, err)
+		}
+	}
+}
