@@ -13,7 +13,7 @@ func (b *bench) recorder() (tenure.Leaser, tenure.Recorder) {
 	b.Helper()
 	l := b.leaser()
 	r, ok := l.(tenure.Recorder)
-	b.needs("Recorder to open", ok)
+	b.require("Recorder to open", ok)
 	return l, r
 }
 

@@ -76,13 +76,13 @@ func plansOf(t *testing.T, out *strings.Builder, settings Settings, rtt bool) {
 		for k := range 20 {
 			key := fmt.Sprintf("k%02d", k)
 			home := (k + round/8) % sites // who reads moves on
-			s.reads(home, rng.IntN(1+k), key)
-			s.reads(rng.IntN(sites), rng.IntN(4), key)
-			s.writes(rng.IntN(sites), rng.IntN(1+(20-k)/4), key)
+			s.read(home, rng.IntN(1+k), key)
+			s.read(rng.IntN(sites), rng.IntN(4), key)
+			s.write(rng.IntN(sites), rng.IntN(1+(20-k)/4), key)
 		}
-		s.writes(va, rng.IntN(12), "k03", "k04")
-		s.writes(irl, rng.IntN(12), "k04", "k05")
-		s.writes(jp, rng.IntN(3), "k18", "k19", "k02")
+		s.write(va, rng.IntN(12), "k03", "k04")
+		s.write(irl, rng.IntN(12), "k04", "k05")
+		s.write(jp, rng.IntN(3), "k18", "k19", "k02")
 		times(rng.IntN(30), func() { s.counters[irl].ReadRange([]byte("k1"), []byte("k2")) })
 		times(rng.IntN(10), func() { s.counters[jp].ReadRange([]byte("k15"), []byte("l")) })
 		times(rng.IntN(40), func() { s.counters[or].ReadRange([]byte("x"), []byte("\x00")) })

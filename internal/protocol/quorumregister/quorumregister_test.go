@@ -165,7 +165,7 @@ func TestTheFirstVersionIsWrittenBack(t *testing.T) {
 		t.Errorf("base 1 is given %v %q, want what base 0 has shown", got.Version, got.Data)
 	}
 	s.answer(1, Put{}, nil)
-	s.reads(version(1, ann), "x")
+	s.wantRead(version(1, ann), "x")
 }
 
 // Of two bases one may have notes of writers that come behind all that the other knows. What
@@ -178,7 +178,7 @@ func TestNotesOfOneBaseAlone(t *testing.T) {
 		s.answer(first, Query{}, states[first])
 		s.answer(1-first, Query{}, states[1-first])
 		want := []machine.Noted{{Writer: ann, Data: []byte("a")}, {Writer: me, Data: []byte("m")}, {Writer: zoe, Data: []byte("z")}}
-		if diff := cmp.Diff(want, s.reads(machine.Version{}, "").Notes); diff != "" {
+		if diff := cmp.Diff(want, s.wantRead(machine.Version{}, "").Notes); diff != "" {
 			t.Errorf("base %d first: notes (-want +got):\n%s", first, diff)
 		}
 		if states[1].Notes[0].Writer != zoe {
@@ -208,13 +208,13 @@ func TestHowLongAnOperationTook(t *testing.T) {
 func TestTheEndOfNoAccess(t *testing.T) {
 	s := newStage(t, 3, true)
 	s.step(machine.Accessed{Err: errBroken})
-	s.tells()
+	s.wantOutcomes()
 	s.do(machine.Read{})
 	s.answer(0, Query{}, State{})
 	s.step(machine.Accessed{Err: errBroken})
-	s.tells()
+	s.wantOutcomes()
 	s.answer(1, Query{}, State{})
-	s.reads(machine.Version{}, "")
+	s.wantRead(machine.Version{}, "")
 }
 
 // A failure counts for the round in which a base was asked, until the base succeeds in it.
@@ -223,18 +223,18 @@ func TestWhatAFailureCountsFor(t *testing.T) {
 	s.do(machine.Read{})
 	s.answer(0, Query{}, State{})
 	s.answer(1, Query{}, State{})
-	s.reads(machine.Version{}, "")
+	s.wantRead(machine.Version{}, "")
 	s.do(machine.Read{})
 	s.fail(2)                     // at last; it was asked for the first
 	s.answer(2, Query{}, State{}) // and is asked for the second at once
-	s.tells(Failing{2, errBroken}, Failing{2, nil})
+	s.wantOutcomes(Failing{2, errBroken}, Failing{2, nil})
 	s.fail(0)
-	s.tells(Failing{0, errBroken})
+	s.wantOutcomes(Failing{0, errBroken})
 	s.wait(retry)
 	s.answer(1, Query{}, State{})
-	s.reads(machine.Version{}, "")
+	s.wantRead(machine.Version{}, "")
 	s.answer(0, Query{}, State{})
-	s.tells(Failing{0, nil})
+	s.wantOutcomes(Failing{0, nil})
 
 	s.do(machine.Note{})
 	s.fail(0)
@@ -246,10 +246,10 @@ func TestWhatAFailureCountsFor(t *testing.T) {
 	if a := s.ended(); a.Err != nil {
 		t.Errorf("two stores of three have taken a note: %v", a.Err)
 	}
-	s.tells(Failing{0, errBroken}, Failing{0, nil}, Failing{1, errBroken})
+	s.wantOutcomes(Failing{0, errBroken}, Failing{0, nil}, Failing{1, errBroken})
 	s.do(machine.Note{})
 	s.fail(0)
-	s.tells(Failing{0, errBroken})
+	s.wantOutcomes(Failing{0, errBroken})
 }
 
 // Of four bases two that fail leave no majority.
@@ -259,7 +259,7 @@ func TestHalfOfTheBasesFail(t *testing.T) {
 	s.fail(0)
 	s.pending()
 	s.fail(3)
-	s.fails(ErrMinority, "store 0: broken; store 3: broken")
+	s.wantFailed(ErrMinority, "store 0: broken; store 3: broken")
 }
 
 func TestAHungBaseGetsNothingMoreAndThenTheNewest(t *testing.T) {

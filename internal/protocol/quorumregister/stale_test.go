@@ -74,10 +74,10 @@ func TestAStaleBaseIsGivenWhatOthersWrote(t *testing.T) {
 	s.do(machine.Read{})
 	s.answer(0, Query{}, state(2, ann, "old"))
 	s.answer(1, Query{}, state(2, ann, "old"))
-	s.reads(version(2, ann), "old")
+	s.wantRead(version(2, ann), "old")
 	s.do(machine.Read{})
 	s.answer(0, Query{}, state(1, ann, "older"))
-	s.tells(Stale{0})
+	s.wantOutcomes(Stale{0})
 	s.answer(2, Query{}, state(2, ann, "old"))
 	s.answer(2, Query{}, state(5, zoe, "new"))
 	if got := s.put(0); got.Version != version(2, ann) && got.Version != version(5, zoe) {
@@ -88,9 +88,9 @@ func TestAStaleBaseIsGivenWhatOthersWrote(t *testing.T) {
 		t.Errorf("base 0, which went back, is given %v %q, want what base 2 has shown", got.Version, got.Data)
 	}
 	s.wait(quiet)
-	s.tells()
+	s.wantOutcomes()
 	s.answer(0, Put{}, nil)
-	s.tells(Counted{0})
+	s.wantOutcomes(Counted{0})
 }
 
 // restored is a stage on which 0 and 1 hold version 2 and 1 was restored to hold 1.
