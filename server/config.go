@@ -99,6 +99,9 @@ func (c Config) member() (server.Config, error) {
 	if err := c.Limits.check(c); err != nil {
 		return server.Config{}, err
 	}
+	if c.KeepHistory < 0 || c.KeepRevisions < 0 {
+		return server.Config{}, fmt.Errorf("server: KeepHistory %v, KeepRevisions %d: a negative one would compact all history; leave both 0 to keep it", c.KeepHistory, c.KeepRevisions)
+	}
 	m := server.Config{
 		Node: node.Config{
 			Name: c.Name, DataDir: c.DataDir, Peers: c.InitialCluster, ClusterToken: c.ClusterToken, Existing: c.Existing,

@@ -96,3 +96,12 @@ func TestStartFails(t *testing.T) {
 		})
 	}
 }
+
+// TestHistoryThatCannotBeKept: a negative amount is refused, as it would compact all history.
+func TestHistoryThatCannotBeKept(t *testing.T) {
+	for _, cfg := range []Config{{KeepHistory: -1}, {KeepRevisions: -1}} {
+		if m, err := cfg.member(); err == nil || !strings.Contains(err.Error(), "leave both 0 to keep it") {
+			t.Errorf("KeepHistory %v, KeepRevisions %d: the member is to keep %+v, %v; want it refused", cfg.KeepHistory, cfg.KeepRevisions, m.History, err)
+		}
+	}
+}

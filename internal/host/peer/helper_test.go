@@ -2,6 +2,7 @@ package peer
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -107,8 +108,27 @@ func newMember(t testing.TB, id machine.NodeID, ln net.Listener, peers map[machi
 		t.Fatal(err)
 	}
 	m.Transport = tr
-	t.Cleanup(func() { tr.Close() })
+	t.Cleanup(func() { m.Close() })
 	return m
+}
+
+// Close closes the transport, which must not wait for what has no end.
+func (m *member) Close() (err error) {
+	m.t.Helper()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		err = m.Transport.Close()
+	}()
+	late := time.NewTimer(20 * time.Second)
+	defer late.Stop()
+	select {
+	case <-closed:
+		return err
+	case <-late.C:
+		m.t.Error("20 s after it was to close, a transport waits for something that goes on")
+		return errors.New("the transport does not close")
+	}
 }
 
 // newCluster starts members 1 to n, which know each other and are connected.

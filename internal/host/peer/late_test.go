@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -181,8 +182,8 @@ func TestSources(t *testing.T) {
 // The sizes and times are those of the package comment and the fields' comments.
 func TestDefaults(t *testing.T) {
 	c := Config{}.withDefaults()
-	if c.FrameBytesMax != 64<<20 || c.QueueBytes != 64<<20 || c.Logger == nil || c.Dial == nil || c.StreamBytesPerSecond != 0 {
-		t.Errorf("%+v", c)
+	if c.FrameBytesMax != 64<<20 || c.QueueBytes != 64<<20 || c.Logger != slog.Default() || c.Dial == nil || c.StreamBytesPerSecond != 0 {
+		t.Errorf("the defaults are %+v", c)
 	}
 	c = Config{FrameBytesMax: 1, QueueBytes: 2, StreamBytesPerSecond: 3}.withDefaults()
 	if c.FrameBytesMax != 1 || c.QueueBytes != 2 || c.StreamBytesPerSecond != 3 {
@@ -193,5 +194,37 @@ func TestDefaults(t *testing.T) {
 	}
 	if got, want := [...]int{questionMax, answerMax, answersMax, guestsMin, guestsPerPeer}, [...]int{16 << 10, 1 << 20, 4, 64, 4}; got != want {
 		t.Errorf("the limits for strangers are %d, want %d", got, want)
+	}
+}
+
+// A process is alive if it is heard from within three of its pings; what was heard before says
+// nothing. One that was not heard for that long, or whose connection has ended, is not.
+func TestHowLongAProcessIsListenedFor(t *testing.T) {
+	const ping = 500 * time.Millisecond
+	for name, c := range map[string]struct {
+		heard, ended time.Duration // when that comes; 0: never
+		alive        bool
+		after        time.Duration
+	}{
+		"its third ping is late":   {heard: 3*ping - time.Millisecond, alive: true, after: 3*ping - time.Millisecond},
+		"it is silent":             {after: 3 * ping},
+		"it pings too late":        {heard: 3*ping + time.Millisecond, after: 3 * ping},
+		"its connection has ended": {ended: ping, after: ping},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			old := &incoming{heard: make(chan struct{}, 1), done: make(chan struct{})}
+			nudge(old.heard) // before anybody asked
+			if c.heard > 0 {
+				time.AfterFunc(c.heard, func() { nudge(old.heard) })
+			}
+			if c.ended > 0 {
+				time.AfterFunc(c.ended, func() { close(old.done) })
+			}
+			began := time.Now()
+			alive := (&Transport{timing: defaultTiming}).alive(old)
+			if took := time.Since(began); alive != c.alive || took != c.after {
+				t.Errorf("%s: it counts as alive: %v, after %v; want %v, after %v", name, alive, took, c.alive, c.after)
+			}
+		})
 	}
 }

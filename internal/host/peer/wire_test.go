@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/wire"
@@ -31,8 +33,11 @@ func greetRaw(t testing.TB, addr string, h hello) (net.Conn, error) {
 func wantHangUp(t *testing.T, conn net.Conn) {
 	t.Helper()
 	defer conn.Close()
+	conn.SetReadDeadline(time.Now().Add(20 * time.Second))
 	// The end may be a reset, for bytes that were not read.
-	if _, err := io.Copy(io.Discard, conn); errors.Is(err, net.ErrClosed) {
+	if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatal("20 s later the other side has not hung up")
+	} else if errors.Is(err, net.ErrClosed) {
 		t.Errorf("connection: %v", err)
 	}
 }
@@ -52,13 +57,14 @@ func alone(t *testing.T, tm timing) *member {
 
 func TestGarbageInsteadOfAGreeting(t *testing.T) {
 	good := hello{kindMessages, 77, 2, 1, 5, ticket{9}}.encode()
-	badSum, kind9 := bytes.Clone(good), hello{9, 77, 2, 1, 5, ticket{9}}.encode()
+	badSum, kind0, kind9 := bytes.Clone(good), hello{0, 77, 2, 1, 5, ticket{9}}.encode(), hello{9, 77, 2, 1, 5, ticket{9}}.encode()
 	badSum[30] ^= 1
 	tests := map[string][]byte{
 		"HTTP":                      []byte("GET / HTTP/1.1\r\nHost: somewhere.example\r\nAccept: */*\r\n\r\n"),
 		"zeros":                     make([]byte, 1000),
 		"a damaged greeting":        badSum,
 		"an unknown kind of stream": kind9,
+		"no kind of stream":         kind0,
 		"half a greeting":           good[:20],
 	}
 	for name, data := range tests {

@@ -79,3 +79,12 @@ func TestFiguresOfAConfig(t *testing.T) {
 		}
 	}
 }
+
+// 0 is nobody's ID and no group's number.
+func TestNobodyIsNoMember(t *testing.T) {
+	for name, c := range map[string]Config{"ID": {Group: 7, Dir: "/data"}, "Group": {ID: 1, Dir: "/data"}} {
+		if err := c.validate(); err == nil {
+			t.Errorf("%s 0 is taken for a number", name)
+		}
+	}
+}

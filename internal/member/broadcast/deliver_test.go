@@ -117,3 +117,14 @@ func TestAnOutcomeIsNotLost(t *testing.T) {
 		}
 	}
 }
+
+// Messages from position 0 on are all messages: there is none at 0.
+func TestDeliveryFromNothingIsFromTheFirst(t *testing.T) {
+	n, _ := aloneOn(t, 2)
+	for m, err := range n.Deliver(t.Context(), 0) {
+		if err != nil || m.Position != 1 {
+			t.Errorf("from 0 on the first message is at %d, %v; want 1", m.Position, err)
+		}
+		break
+	}
+}

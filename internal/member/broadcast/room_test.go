@@ -1,7 +1,9 @@
 package broadcast
 
 import (
+	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/core/abcast"
@@ -67,4 +69,30 @@ func TestWhatIsNotQueuedIsNotCounted(t *testing.T) {
 	if after := n.Stats().CatchUp; after != before {
 		t.Errorf("a message to nobody makes %+v of the %+v that were sent", after, before)
 	}
+}
+
+// The state of another member takes the place of all messages in memory: whatever waited for room goes
+// on.
+func TestAnInstalledStateMakesRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &Node{cfg: Config{Logger: slog.New(slog.DiscardHandler)}, delivered: delivered{more: make(chan struct{})}}
+		n.room.L = &n.mu
+		n.bytes = memoryFactor*n.cfg.memoryBytes() + 1
+		went := false
+		go func() {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.awaitRoom()
+			went = true
+		}()
+		synctest.Wait()
+		if went {
+			t.Fatal("memory is full, and nothing waits")
+		}
+		n.handle([]abcast.Outcome{abcast.Installed{Position: 9}})
+		if synctest.Wait(); !went {
+			t.Error("another member's state is installed, and what waited for room waits on")
+			n.room.Broadcast()
+		}
+	})
 }

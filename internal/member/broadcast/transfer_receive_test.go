@@ -7,8 +7,10 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/tenure-lease/tenure/internal/core/abcast"
 	"github.com/tenure-lease/tenure/internal/host/wal"
@@ -131,8 +133,23 @@ func TestASentSnapshotReplacesTheOneBefore(t *testing.T) {
 // Much is taken in by portions, each of which is the history's before the next is read, and all of it
 // is there in the end.
 func TestMuchIsTakenInByPortions(t *testing.T) {
-	n, _ := aloneOn(t, 0)
+	fs, disk := waltest.NewDisk().FS(), &faults{}
+	fs.Fault = disk.fail
+	cfg := aloneConfig(fs)
+	cfg.WAL.SegmentBytes = 0 // or each message would have a file of its own
+	n, err := Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Close() })
 	n.setLacks(99)
+	var syncs atomic.Int64
+	disk.set(func(op, path string) error {
+		if op == "sync" && strings.HasPrefix(path, "/data/history") {
+			syncs.Add(1)
+		}
+		return nil
+	})
 	const messages, size = 12, MessageBytesMax // three portions
 	payload := func(i int) []byte { return bytes.Repeat([]byte{byte(i)}, size) }
 	r, w := io.Pipe()
@@ -151,6 +168,9 @@ func TestMuchIsTakenInByPortions(t *testing.T) {
 	}()
 	if err := n.receiveTransfer(2, stream(1, 0, 0), r); err != nil {
 		t.Fatal(err)
+	}
+	if k := syncs.Load(); k == 0 || k > 6 {
+		t.Errorf("three portions are written with %d syncs, want one or two each", k)
 	}
 	var c cursor
 	defer c.close()
@@ -242,5 +262,85 @@ func TestTheLargestMessageIsPulled(t *testing.T) {
 	got, err := readMessage(bufio.NewReader(bytes.NewReader(append(binary.AppendUvarint(nil, uint64(len(b))), b...))))
 	if err != nil || len(got.Payload) != len(m.Payload) || got.Client != m.Client || got.Seq != m.Seq {
 		t.Errorf("a message with a payload of %d bytes: got number %d with %d bytes, %v", len(m.Payload), got.Seq, len(got.Payload), err)
+	}
+}
+
+// A transfer is taken only whole, from a member that is listened to, and while it brings something that
+// is lacking. Of another one nothing is read.
+func TestTransfersThatAreNotTaken(t *testing.T) {
+	const damaged, unneeded = "the header is damaged", "this member does not need messages from"
+	for _, tt := range []struct {
+		what   string
+		header []byte
+		now    func(n *Node) // what is so when it comes; n.mu is held
+		says   string
+	}{
+		{"a header that is cut off", stream(4, 0, 0)[:9], nil, damaged},
+		{"a header with more behind it", append(stream(4, 0, 0), 0), nil, damaged},
+		{"a file of less than nothing", stream(4, 9, -1), nil, damaged},
+		{"a snapshot of less than was asked for", stream(4, 3, 10), nil, damaged},
+		{"messages behind a gap", stream(5, 0, 0), nil, unneeded},
+		{"a life that is not listened to", stream(4, 0, 0), func(n *Node) { n.known[2]++ }, unneeded},
+		{"a member that is not listened to", make([]byte, lifeBytes+3), func(n *Node) { delete(n.known, 2) }, unneeded},
+		{"nothing is lacking any more", stream(4, 0, 0), func(n *Node) { n.lacks.Position = 3 }, unneeded},
+		{"another is being taken in", stream(4, 0, 0), func(n *Node) { n.taking = true }, unneeded},
+		{"the member has ended", stream(4, 0, 0), func(n *Node) { n.end(errBroken) }, unneeded},
+	} {
+		n, _ := aloneOn(t, 0)
+		if err := n.appendToHistory(numbered(1, 3)); err != nil {
+			t.Fatal(err)
+		}
+		n.setLacks(99)
+		n.mu.Lock()
+		if tt.now != nil {
+			tt.now(n)
+		}
+		before := n.taking
+		n.mu.Unlock()
+		body := bytes.NewReader(sent(4, 9))
+		size := body.Len()
+		if err := n.receiveTransfer(2, tt.header, body); err == nil || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: the transfer ends with %v, want %q", tt.what, err, tt.says)
+		}
+		if body.Len() != size {
+			t.Errorf("%s: %d bytes of it are read", tt.what, size-body.Len())
+		}
+		if _, has := n.history.bounds(); has != 3 {
+			t.Errorf("%s: the history ends at %d, want 3", tt.what, has)
+		}
+		n.mu.Lock()
+		if n.taking != before {
+			t.Errorf("%s: another may be taken in now: %v, want %v", tt.what, !n.taking, !before)
+		}
+		n.mu.Unlock()
+	}
+}
+
+// What is lacking is reported as soon as it is there, though the stream that brought it goes on.
+func TestRestoredBeforeTheStreamEnds(t *testing.T) {
+	cfg := aloneConfig(waltest.NewDisk().FS())
+	cfg.Timeout = time.Hour // the keeper does not look by itself
+	n, err := Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Close() })
+	n.setLacks(4)
+	r, w := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- n.receiveTransfer(2, stream(1, 0, 0), r) }()
+	for i := range syncBytes/MessageBytesMax + 2 {
+		b := encodeMessage(Message{Client: machine.ID{1}, Seq: uint64(i + 1), Payload: make([]byte, MessageBytesMax)})
+		w.Write(binary.AppendUvarint(nil, uint64(len(b))))
+		w.Write(b)
+	}
+	until(t, "what was lacking is reported, and the stream goes on", func() bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return n.lacks == abcast.Lacks{}
+	})
+	w.Close()
+	if err := <-ended; err != nil {
+		t.Errorf("the stream ends with %v", err)
 	}
 }

@@ -302,6 +302,21 @@ func TestTransfersThatCannotBe(t *testing.T) {
 		t.Errorf("a transfer that failed: it is being written %v, and held for %v; want that for %d times Timeout at most", g.writing, left, holdFactor)
 	}
 	delete(n.transfers, 2)
+	// A request that came meanwhile is answered once, too.
+	n.answerWant(2, want{5})
+	n.answerWant(2, want{6})
+	g = n.transfers[2]
+	n.mu.Unlock()
+	until(t, "both transfers have failed", func() bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return !g.busy
+	})
+	n.mu.Lock()
+	if g.from != 6 || g.next != (want{}) {
+		t.Errorf("of two transfers that failed the last was from %d on, and %+v is still to be answered; want 6, and nothing", g.from, g.next)
+	}
+	delete(n.transfers, 2)
 	n.mu.Unlock()
 	n.fail(ErrClosed)
 	if g := gives(5); g != nil {
@@ -356,6 +371,11 @@ func TestTransfersThatNobodyAnswers(t *testing.T) {
 		defer n.mu.Unlock()
 		return !n.transfers[2].busy
 	})
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if from := n.transfers[2].from; from != 1 {
+		t.Errorf("member 2 has not said that it has anything, and messages are held for it from %d on, want 1", from)
+	}
 }
 
 // A transfer that is still being written is waited for, however long the member that takes it needs: the

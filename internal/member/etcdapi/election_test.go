@@ -38,6 +38,28 @@ func TestALeaderThatProclaimsStaysTheLeader(t *testing.T) {
 	}
 }
 
+// A leader that proclaims with another lease, as after its session was renewed, has its key on that
+// lease: the end of the lease before does not end the leadership.
+func TestAProclamationIsOnTheLeaseThatItTells(t *testing.T) {
+	f := newFake(t, watch.Config{})
+	s := &served{fake: f, t: t}
+	s.grant(0xa)
+	s.grant(0xb)
+	e := &electionServer{Server: New(f, Config{})}
+	won, err := e.Campaign(t.Context(), &v3electionpb.CampaignRequest{Name: []byte("e"), Lease: 0xa})
+	if err != nil {
+		t.Fatal(err)
+	}
+	won.Leader.Lease = 0xb
+	if _, err := e.Proclaim(t.Context(), &v3electionpb.ProclaimRequest{Leader: won.Leader, Value: []byte("one")}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := e.Leader(t.Context(), &v3electionpb.LeaderRequest{Name: []byte("e")})
+	if err != nil || got.Kv.Lease != 0xb {
+		t.Errorf("after a proclamation with lease b the leader is %v, %v; want its key on that lease", got, err)
+	}
+}
+
 // A candidate without a lease is told which one the server granted, for without it nobody can
 // renew the leadership.
 func TestACampaignWithoutALeaseTellsTheLeaseThatWasGranted(t *testing.T) {

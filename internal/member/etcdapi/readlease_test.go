@@ -2,6 +2,7 @@ package etcdapi
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -34,8 +35,8 @@ func serveReadLeases(t *testing.T, st ReadLeaseStatus) (*served, readleasepb.Rea
 
 func TestReadLeaseGet(t *testing.T) {
 	s, client := serveReadLeases(t, ReadLeaseStatus{
-		Policy: "all", Order: "strict", TTL: 200 * time.Millisecond, Left: 150 * time.Millisecond,
-		Committed: 10, Released: 7, HeldUp: 1, Waiting: time.Second, WaitsFor: []uint64{12}, Stalled: []uint64{12},
+		Policy: "all/key", Order: "key", TTL: 200 * time.Millisecond, Left: 150 * time.Millisecond,
+		Committed: 10, Released: 7, HeldUp: 1, Waiting: time.Second, WaitsFor: []uint64{14, 13}, Stalled: []uint64{12},
 		Holders: []ReadLeaseHolder{
 			{Member: 14, Boot: 3, Grantors: []uint64{12}, Has: 10, RoundTrip: time.Millisecond},
 			{Member: 12, Boot: 5, Grantors: []uint64{11}, Has: 7, Keys: []KeyRange{{[]byte("a"), []byte("b")}}},
@@ -46,9 +47,9 @@ func TestReadLeaseGet(t *testing.T) {
 	got, err := client.Get(t.Context(), &readleasepb.GetRequest{})
 	want := &readleasepb.GetResponse{
 		ClusterId: 22, MemberId: 11, Leader: &readleasepb.Member{Id: 11, Name: "one", ClientUrls: []string{"http://c1"}}, Term: 33,
-		Policy: "all", Order: "strict", Ttl: durationpb.New(200 * time.Millisecond), LeaseLeft: durationpb.New(150 * time.Millisecond),
+		Policy: "all/key", Order: "key", Ttl: durationpb.New(200 * time.Millisecond), LeaseLeft: durationpb.New(150 * time.Millisecond),
 		CommittedIndex: 10, ReleasedIndex: 7, Stalled: []uint64{12},
-		HeldUp: &readleasepb.HeldUp{Entries: 1, Waiting: durationpb.New(time.Second), By: []uint64{12}},
+		HeldUp: &readleasepb.HeldUp{Entries: 1, Waiting: durationpb.New(time.Second), By: []uint64{14, 13}},
 		Reads:  &readleasepb.Reads{Local: 100, Rounds: 20, Forwarded: 3},
 		Clock:  &readleasepb.Clock{Doubted: true, Doubts: 4, Pauses: 2, Suspends: 1, Last: "odd", LastAgo: durationpb.New(time.Minute)},
 		Holders: []*readleasepb.Holder{
@@ -369,6 +370,9 @@ func TestHoldersInPart(t *testing.T) {
 	if !slices.EqualFunc(got.Holders, want, func(a, b *readleasepb.Holder) bool { return proto.Equal(a, b) }) {
 		t.Errorf("holders of a range: %v\nwant %v", got.Holders, want)
 	}
+	if got.Policy != "static/key" || got.Order != "key" {
+		t.Errorf("the policy of the holders is said to be %s, and the order %s; want static/key, and key", got.Policy, got.Order)
+	}
 }
 
 // refusing sets no policy.
@@ -425,21 +429,36 @@ func TestAMemberHoldsOnce(t *testing.T) {
 	for _, tt := range []struct {
 		left  time.Duration
 		known []ReadLeaseHolder
-		want  []uint64
+		want  []string // of members and their lives
 	}{
-		{time.Second, nil, []uint64{11}},
-		{time.Second, []ReadLeaseHolder{{Member: 12}, {Member: 11, Boot: 3}}, []uint64{11, 12}},
-		{time.Second, []ReadLeaseHolder{{Member: 12}}, []uint64{11, 12}},
-		{0, []ReadLeaseHolder{{Member: 12}}, []uint64{12}},
+		{time.Second, nil, []string{"11.0"}},
+		{time.Second, []ReadLeaseHolder{{Member: 12}, {Member: 11, Boot: 3}}, []string{"11.3", "12.0"}},
+		{time.Second, []ReadLeaseHolder{{Member: 12}}, []string{"11.0", "12.0"}},
+		{0, []ReadLeaseHolder{{Member: 12}}, []string{"12.0"}},
+		{0, []ReadLeaseHolder{{Member: 13, Boot: 1}, {Member: 12, Boot: 9}, {Member: 12, Boot: 4}}, []string{"12.4", "12.9", "13.1"}},
 	} {
 		st := ReadLeaseStatus{Left: tt.left, Holders: tt.known}
 		st.withSelf(11)
-		var got []uint64
+		var got []string
 		for _, h := range st.Holders {
-			got = append(got, h.Member)
+			got = append(got, fmt.Sprintf("%d.%d", h.Member, h.Boot))
 		}
 		if !slices.Equal(got, tt.want) {
-			t.Errorf("with %v left, and %d known, the holders are %d, want %d", tt.left, len(tt.known), got, tt.want)
+			t.Errorf("with %v left, and %d known, the holders are %s, want %s", tt.left, len(tt.known), got, tt.want)
+		}
+	}
+}
+
+// Changes of read leases are limited by one of three words, and no other is taken for one.
+func TestParseReadLeaseChanges(t *testing.T) {
+	for word, want := range map[string]ReadLeaseChanges{"policy": ChangePolicy, "order": ChangeOrder, "none": ChangeNothing} {
+		if got, err := ParseReadLeaseChanges(word); err != nil || got != want {
+			t.Errorf("%s permits %d, %v, want %d", word, got, err, want)
+		}
+	}
+	for _, word := range []string{"", "all", "None", "policy "} {
+		if got, err := ParseReadLeaseChanges(word); err == nil {
+			t.Errorf("%q is taken for %d, want it refused", word, got)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package etcdapi
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,7 +69,7 @@ func TestMembersComeAndGo(t *testing.T) {
 		t.Errorf("promote: %v, %v\nwant %v", promote, err, want)
 	}
 	update, err := c.MemberUpdate(ctx, &pb.MemberUpdateRequest{ID: 12, PeerURLs: []string{"http://p3"}})
-	if want := (&pb.MemberUpdateResponse{Header: header(1), Members: list()}); err != nil || !proto.Equal(update, want) || want.Members[1].PeerURLs[0] != "http://p3" {
+	if want := (&pb.MemberUpdateResponse{Header: header(1), Members: list()}); err != nil || !proto.Equal(update, want) || !slices.Equal(want.Members[1].PeerURLs, []string{"http://p3"}) {
 		t.Errorf("update: %v, %v\nwant %v", update, err, want)
 	}
 	remove, err := c.MemberRemove(ctx, &pb.MemberRemoveRequest{ID: 12})
@@ -114,6 +115,15 @@ func (b moving) UpdateMember(ctx context.Context, id uint64, peerURLs []string) 
 
 func (b moving) Barrier(context.Context) error { b.write(); return nil }
 
+// ofMembers is an answer about members.
+type ofMembers interface {
+	GetHeader() *pb.ResponseHeader
+	GetMembers() []*pb.Member
+}
+
+// Members are others by the time that a change is answered.
+func (b moving) Members() []*pb.Member { return []*pb.Member{{ID: 99, Name: "later"}} }
+
 // The header of an answer about members has the revision at which the change is in force, and the
 // list of members the one of its barrier.
 func TestMembersAreToldAtTheRevisionOfTheChange(t *testing.T) {
@@ -121,21 +131,21 @@ func TestMembersAreToldAtTheRevisionOfTheChange(t *testing.T) {
 	s, ctx := &clusterServer{Server: New(moving{f, t}, Config{})}, t.Context()
 	for _, c := range []struct {
 		name string
-		call func() (interface{ GetHeader() *pb.ResponseHeader }, error)
+		call func() (ofMembers, error)
 	}{
-		{"add", func() (interface{ GetHeader() *pb.ResponseHeader }, error) {
+		{"add", func() (ofMembers, error) {
 			return s.MemberAdd(ctx, &pb.MemberAddRequest{IsLearner: true})
 		}},
-		{"promote", func() (interface{ GetHeader() *pb.ResponseHeader }, error) {
+		{"promote", func() (ofMembers, error) {
 			return s.MemberPromote(ctx, &pb.MemberPromoteRequest{ID: 12})
 		}},
-		{"update", func() (interface{ GetHeader() *pb.ResponseHeader }, error) {
+		{"update", func() (ofMembers, error) {
 			return s.MemberUpdate(ctx, &pb.MemberUpdateRequest{ID: 12})
 		}},
-		{"remove", func() (interface{ GetHeader() *pb.ResponseHeader }, error) {
+		{"remove", func() (ofMembers, error) {
 			return s.MemberRemove(ctx, &pb.MemberRemoveRequest{ID: 12})
 		}},
-		{"list", func() (interface{ GetHeader() *pb.ResponseHeader }, error) {
+		{"list", func() (ofMembers, error) {
 			return s.MemberList(ctx, &pb.MemberListRequest{Linearizable: true})
 		}},
 	} {
@@ -143,6 +153,10 @@ func TestMembersAreToldAtTheRevisionOfTheChange(t *testing.T) {
 		got, err := c.call()
 		if err != nil || got.GetHeader().GetRevision() != before+1 || !proto.Equal(got.GetHeader(), header(before+1)) {
 			t.Errorf("%s: %v, %v; want it at revision %d, of the change", c.name, got, err, before+1)
+		}
+		later := slices.ContainsFunc(got.GetMembers(), func(m *pb.Member) bool { return m.ID == 99 })
+		if len(got.GetMembers()) == 0 || later != (c.name == "list") {
+			t.Errorf("%s: it tells the members %v, want those that the change has left", c.name, got.GetMembers())
 		}
 	}
 }

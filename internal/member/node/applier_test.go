@@ -340,6 +340,9 @@ func TestADamagedSnapshotIsNotRestored(t *testing.T) {
 	if err := n.applier.do(replica.Restore{Index: w.at[0], Term: snap.Term}); !errors.Is(err, wal.ErrCorrupt) {
 		t.Errorf("a snapshot whose checksum is wrong: %v, want %v", err, wal.ErrCorrupt)
 	}
+	if n.storage.newest == w.at[0] {
+		t.Error("a snapshot whose checksum is wrong is in use, and those before it may be removed")
+	}
 	if got := l.heard(); len(got) > 0 {
 		t.Errorf("the replica is told %v", got)
 	}

@@ -3,11 +3,13 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -258,6 +260,9 @@ func TestWhomANewcomerAsks(t *testing.T) {
 			time.Sleep(n.cfg.RequestTimeout + time.Second)
 			if synctest.Wait(); !over || err == nil || errors.Is(err, errDisk) != (tt.last != nil) {
 				t.Errorf("one %s has given up a second after a request's time: %v, with %v; want %v", tt.name, over, err, tt.last)
+			}
+			if tt.asks == nil && !strings.Contains(fmt.Sprint(err), "name them in --initial-cluster") {
+				t.Errorf("one %s is told %v, want that others have to be named", tt.name, err)
 			}
 			if got := slices.Sorted(maps.Keys(asked)); !slices.Equal(got, tt.asks) {
 				t.Errorf("one %s asks %v, want %v", tt.name, got, tt.asks)

@@ -84,11 +84,15 @@ func TestWhatANewcomerMakesOfAnAnswer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var asked atomic.Int64
+	var nonsense atomic.Bool
 	tr, err := peer.New(peer.Config{
 		Self: 9, ClusterID: 7, Listener: other, Logger: slog.New(slog.DiscardHandler), Deliver: func(machine.NodeID, [][]byte) {},
 		Answer: func([]byte) []byte {
-			if asked.Add(1) > 5 {
+			if asked.Add(1) > 6 {
 				cancel()
+			}
+			if nonsense.Load() {
+				return []byte("nobody of that name")
 			}
 			p, _ := json.Marshal(says)
 			return p
@@ -123,6 +127,13 @@ func TestWhatANewcomerMakesOfAnAnswer(t *testing.T) {
 			t.Errorf("at %s: it has heard of %v, want the others", tt.url, n.contacts.heard)
 		}
 	}
+	// An answer that is none says nothing of who the members are.
+	nonsense.Store(true)
+	_, err = introduced(t.Context(), &Node{cfg: Config{Name: "n"}}, other.Addr().String(), "http://d:1")
+	if syntax := new(json.SyntaxError); !errors.As(err, &syntax) {
+		t.Errorf("an answer that makes no sense is taken for one: %v", err)
+	}
+	nonsense.Store(false)
 	// That its member has run before does not pass, and is not asked for again.
 	n := &Node{cfg: Config{Name: "n", HeartbeatInterval: time.Nanosecond}}
 	before := asked.Load()

@@ -52,7 +52,7 @@ func startWith(tb testing.TB, n int, edit func(*Config)) (servers []*Server, end
 			tb.Fatal(err)
 		}
 		servers = append(servers, s)
-		tb.Cleanup(s.Stop)
+		tb.Cleanup(func() { stops(tb, s) })
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -62,6 +62,21 @@ func startWith(tb testing.TB, n int, edit func(*Config)) (servers []*Server, end
 		}
 	}
 	return servers, endpoints
+}
+
+// stops stops a server, which must not wait for anything that goes on for ever.
+func stops(tb testing.TB, s *Server) {
+	tb.Helper()
+	stopped := make(chan struct{})
+	go func() {
+		s.Stop()
+		close(stopped)
+	}()
+	select {
+	case <-stopped:
+	case <-time.After(20 * time.Second):
+		tb.Error("a server is to stop, and something of it goes on")
+	}
 }
 
 func listen(tb testing.TB) net.Listener {

@@ -581,3 +581,41 @@ func TestNoKeyIsTheFirstKey(t *testing.T) {
 	w.put("a", "\x00")
 	want(t, s, "0:created@1", "0:put \x00@3")
 }
+
+// A report of progress moves on only while it is the last that waits: before events it would say that
+// they were delivered.
+func TestProgressMovesOnAtTheEndOnly(t *testing.T) {
+	report, found := item{kind: progress, revision: 5}, item{kind: events, revision: 6}
+	for name, c := range map[string]struct {
+		items []item
+		moves bool
+	}{"behind events": {[]item{found, report}, true}, "before events": {[]item{report, found}, false}, "without a report": {[]item{found}, false}} {
+		var q queue
+		for _, it := range c.items {
+			q.push(it)
+		}
+		moved := q.advance(7)
+		for i, was := range c.items {
+			want := was.revision
+			if was.kind == progress && c.moves {
+				want = 7
+			}
+			if got := q.items[i].revision; got != want || moved != c.moves {
+				t.Errorf("%s: a report moves on: %v, and item %d is of revision %d; want %v, and %d", name, moved, i, got, c.moves, want)
+			}
+		}
+	}
+}
+
+// A hub that was closed hands nothing out any more: what its events refer to may go.
+func TestACloseWaitsForTheHub(t *testing.T) {
+	for range 200 {
+		h := NewHub(kv.New().View(), Config{})
+		h.Close()
+		select {
+		case <-h.done:
+		default:
+			t.Fatal("a hub is closed, and its goroutine goes on")
+		}
+	}
+}
