@@ -22,9 +22,9 @@ import (
 // fakeLease is held for a minute.
 type fakeLease struct {
 	tenure.Lease // of which nothing more is needed
-	check   func() error
-	release func(context.Context) error
-	left    time.Duration // until the deadline; 0: a minute
+	check        func() error
+	release      func(context.Context) error
+	left         time.Duration // until the deadline; 0: a minute
 }
 
 func (f *fakeLease) Name() string          { return "fake" }
