@@ -394,7 +394,7 @@ func TestWhatIsReadOfRequests(t *testing.T) {
 	for range maxNesting - 1 {
 		nested = &pb.TxnRequest{Failure: []*pb.RequestOp{txnOp(nested)}}
 	}
-	unknown := []byte{9<<3, 5}
+	unknown := []byte{9 << 3, 5}
 	expiry := bodyOf(t, kindExpire, listOf([]int64{7}))
 	txn := bodyOf(t, kindTxn, &pb.TxnRequest{Success: []*pb.RequestOp{putOp(&pb.PutRequest{Key: []byte("k")})}})
 	behind := func(body []byte) []byte { return append(append(slices.Clone(body[:1]), unknown...), body[1:]...) }
