@@ -1,6 +1,7 @@
 package tenure
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -69,9 +70,9 @@ type Run struct {
 // seconds a day.
 const skew = 15 * time.Minute
 
-// Do runs fn under the lease, if it is due: see Period. Its error wraps ErrDone if it is not, without
-// waiting for the lease where the record tells. Else it is that of package function Do. A run that was
-// begun has failed if fn returns an error, or the lease was lost.
+// Do runs fn under the lease if the work is due. If it is not, the error wraps ErrDone, and Do waits for
+// the lease only where a run that is under way decides. Other errors are those of the package's function
+// Do. A run has failed if fn returns an error. If the lease is lost, the run is recorded as one that has not ended.
 func (p Periodic) Do(ctx context.Context, fn func(ctx context.Context, lease Lease) error) error {
 	if err := p.Due(ctx); err != nil {
 		return err
@@ -146,8 +147,11 @@ func (r Run) String() string {
 // Begin records that the work begins under a lease that is held, if it is due, as Due does. It is for those
 // who hold the lease themselves, where Do would not suit. If it fails, the work must not begin.
 func (p Periodic) Begin(ctx context.Context, lease Lease) (Run, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(lease.Context(), func() { cancel(lease.Err()) })()
 	if err := p.Due(ctx); err != nil {
-		return Run{}, err
+		return Run{}, cmp.Or(lease.Check(), err)
 	}
 	r := Run{Holder: lease.Holder(), Token: lease.Token(), Started: time.Now().Round(0)}
 	if err := p.record(ctx, lease, r); err != nil {

@@ -263,6 +263,41 @@ func TestPeriodicsThatMakeNoSense(t *testing.T) {
 	})
 }
 
+// silent is a Leaser whose store does not answer reads of records.
+type silent struct{ tenure.Leaser }
+
+func (silent) Record(ctx context.Context, _ string) ([]byte, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (s silent) SetRecord(ctx context.Context, l tenure.Lease, record []byte) error {
+	return s.Leaser.(tenure.Recorder).SetRecord(ctx, l, record)
+}
+
+// A look at the record under a lease lasts no longer than the lease.
+func TestBeginEndsWithTheLease(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		m := leasetest.NewMemory()
+		p := nightly(m, "a")
+		inner := p.Leaser
+		defer inner.Close()
+		lease, err := inner.Acquire(t.Context(), p.Claim)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Fixture(ttl).Cut(inner)
+		p.Leaser = silent{inner}
+		deadline := lease.Deadline()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if _, err := p.Begin(ctx, lease); !errors.Is(err, tenure.ErrLost) || time.Since(deadline) > time.Second {
+			t.Errorf("Begin returns %v, %v after the deadline of its lease, want %q at once", err, time.Since(deadline), tenure.ErrLost)
+		}
+		m.Fixture(ttl).Heal(inner)
+	})
+}
+
 // unrecorded is a Leaser whose store takes no record any more.
 type unrecorded struct {
 	tenure.Leaser

@@ -53,13 +53,22 @@ func (e *every) complete(flags *pflag.FlagSet, t *tenancy) error {
 	return nil
 }
 
+// tryLimit is how long a command that is tried once waits for the record: as long as engines wait for a store.
+const tryLimit = 5 * time.Second
+
 // acquire is acquire of the tenancy for a command that is due. If it is not, the error has an exit code of its own.
 func (e *every) acquire(ctx context.Context, t *tenancy, l tenure.Leaser, patience wait) (tenure.Lease, error) {
 	if e.period == 0 {
 		return t.acquire(ctx, l, patience)
 	}
 	e.work = tenure.Periodic{Leaser: l, Claim: t.claim, Every: e.period, Retry: e.retry}
-	if err := t.calmly(ctx, e.work.Due); err != nil {
+	look := ctx
+	if patience.set && patience.limit == 0 { // try once, as for the lease
+		short, cancel := context.WithTimeout(ctx, tryLimit)
+		defer cancel()
+		look = short
+	}
+	if err := t.calmly(look, e.work.Due); err != nil {
 		return nil, e.refusal(t, err)
 	}
 	if _, err := findCommand(t.argv[0]); err != nil {

@@ -9,9 +9,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/cli"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/leasetest"
 )
 
@@ -97,4 +99,29 @@ func TestEndWithoutTheLease(t *testing.T) {
 			t.Errorf("the lease was lost before the end: %v: the last run is %+v, %v", released, r, err)
 		}
 	}
+}
+
+// silentRecorder is a Leaser whose store does not answer.
+type silentRecorder struct{ fakeLeaser }
+
+func (silentRecorder) Record(ctx context.Context, _ string) ([]byte, error) {
+	<-ctx.Done()
+	return nil, fmt.Errorf("%w: %w", tenure.ErrUnavailable, ctx.Err())
+}
+
+func (silentRecorder) SetRecord(context.Context, tenure.Lease, []byte) error { return nil }
+
+// With --wait 0 a store that does not answer is not waited for.
+func TestTriedOnce(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		ten := fakeTenancy("true")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		began := time.Now()
+		_, err := (&every{period: 1}).acquire(ctx, ten, silentRecorder{}, wait{0, true})
+		wantExit(t, err, cli.ExitUnavailable)
+		if took := time.Since(began); took != tryLimit {
+			t.Errorf("--wait 0 waits %v for the record, want %v", took, tryLimit)
+		}
+	})
 }
