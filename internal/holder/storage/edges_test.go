@@ -144,13 +144,17 @@ func TestAReleaseIsWaitedFor(t *testing.T) {
 	}
 }
 
-// slowFailure is a store that takes a while to fail.
+// slowFailure is a store that takes a while to fail, once it does.
 type slowFailure struct {
 	register.Store
-	why error
+	why   error
+	fails *atomic.Bool
 }
 
 func (s slowFailure) Do(ops []register.Op) []register.Reply {
+	if !s.fails.Load() {
+		return s.Store.Do(ops)
+	}
 	time.Sleep(delay / 4)
 	replies := make([]register.Reply, len(ops))
 	for i := range replies {
@@ -183,6 +187,8 @@ func TestHealth(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all := newMemories(3, term, delay)
 		l, faults := all.open(t, storage.Options{})
+		why, fails := errors.New("the disk is on fire"), new(atomic.Bool)
+		faults[0].Store = slowFailure{faults[0].Store, why, fails}
 		faults[2].Delay = delay / 2
 		faults[2].Plan = func(register.Op) register.Fault { return register.Late }
 		restore := all[1].Backup()
@@ -193,8 +199,7 @@ func TestHealth(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(delay)
-		why := errors.New("the disk is on fire")
-		faults[0].Store = slowFailure{faults[0].Store, why}
+		fails.Store(true)
 		check := func(when string, back int) {
 			t.Helper()
 			health, err := l.Health(t.Context(), "y")

@@ -332,6 +332,16 @@ func TestALookWithoutTheRightToWrite(t *testing.T) {
 		all := newMemories(3, term, term/disklease.MinTerms)
 		holder, hf := all.open(t, storage.Options{})
 		looking, lf := all.open(t, storage.Options{})
+		var readOnly atomic.Bool
+		for _, f := range lf {
+			f.Plan = func(op register.Op) register.Fault {
+				if _, put := op.Op.(quorumregister.Put); put && readOnly.Load() {
+					time.Sleep(5 * term / disklease.MinTerms)
+					return register.LostBefore
+				}
+				return register.None
+			}
+		}
 		acquire(t, holder, "x")
 		for _, f := range hf {
 			f.Hang() // and the holder dies
@@ -345,15 +355,7 @@ func TestALookWithoutTheRightToWrite(t *testing.T) {
 		newer := machine.Version{Seq: old.Version.Seq + 100, Writer: old.Version.Writer}
 		store.Do([]register.Op{{Name: "x", Writer: newer.Writer, Op: quorumregister.Put{Version: newer, Data: old.Data}}})
 		lf[2].Hang()
-		for _, f := range lf {
-			f.Plan = func(op register.Op) register.Fault {
-				if _, put := op.Op.(quorumregister.Put); put {
-					time.Sleep(5 * term / disklease.MinTerms)
-					return register.LostBefore
-				}
-				return register.None
-			}
-		}
+		readOnly.Store(true)
 		time.Sleep(looking.Takeover() + term/10)
 		s, err := looking.Observe(t.Context(), "x")
 		if err != nil || len(s.Holders) != 1 {

@@ -3,6 +3,7 @@ package redisworld
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,7 +69,16 @@ func draw(seed uint64) plan {
 	}
 	p.longest = []time.Duration{p.header.Term / 4, p.header.Quiet(), 3 * p.header.Quiet()}[r.IntN(3)]
 	p.drawFaults(r)
+	p.habits.Records = world.Rand(seed, "records").IntN(2) == 0 && !p.loses()
 	return p
+}
+
+// loses reports whether servers lose what they acknowledged. A record may be lost with it, for unlike a
+// lease it does not end in the time for which such a server is silent.
+func (p *plan) loses() bool {
+	return slices.ContainsFunc(p.faults, func(f world.Fault) bool {
+		return f.Kind == world.Crash || f.Kind == takeover || f.Kind == emptied
+	})
 }
 
 // drawFaults draws few kinds of faults, and those often.

@@ -11,7 +11,7 @@ import (
 var musts = []string{
 	"acquisitions", "takeovers", "shared", "releases", "loses", "dies with", "refused", "looks", "holders seen", "killed",
 	"changes lost", "restores", "fault: kill", "fault: crash", "fault: takeover", "fault: emptied", "fault: freeze", "fault: cut",
-	"fault: isolate", "fault: reset", "fault: half-open", "fault: delay", "killed at a call", "answered OOM", "answered MISCONF", "answered LOADING", "releases when all was well",
+	"fault: isolate", "fault: reset", "fault: half-open", "fault: delay", "killed at a call", "answered OOM", "answered MISCONF", "answered LOADING", "releases when all was well", "records",
 }
 
 func TestWorlds(t *testing.T) {
@@ -34,7 +34,7 @@ func TestRestarts(t *testing.T) {
 		p.length, p.longest, p.mute = 40*time.Second, p.header.Term/4, false
 		p.procs, p.habits.Workers = 2, 1+r.IntN(2)
 		p.habits.Idle, p.habits.Kill, p.habits.Pause, p.habits.Names, p.habits.Shared = 0, 0, p.header.Term/4, 1, 0
-		p.habits.Hold = p.header.Term / 2
+		p.habits.Hold, p.habits.Records = p.header.Term/2, false
 		for i := range p.syncs {
 			p.syncs[i] = []time.Duration{0, time.Second, forever}[r.IntN(3)]
 		}
@@ -53,12 +53,12 @@ func TestRestarts(t *testing.T) {
 
 // TestStalls plays processes and servers that stand still between any two calls.
 func TestStalls(t *testing.T) {
-	world.Batch(t, 2, 8, []string{"acquisitions", "takeovers", "fault: freeze"}, func(t *testing.T, seed uint64) world.Result {
+	world.Batch(t, 2, 8, []string{"acquisitions", "takeovers", "fault: freeze", "records"}, func(t *testing.T, seed uint64) world.Result {
 		p := draw(seed)
 		r := world.Rand(seed, "stalls")
 		p.length, p.longest = time.Minute, []time.Duration{p.header.Term, 3 * p.header.Quiet()}[r.IntN(2)]
 		p.habits.Idle, p.habits.Kill, p.habits.Pause, p.habits.Names, p.habits.Shared = 0, 0, p.header.Term/4, 1, 0
-		p.habits.Hold, p.faults = p.header.Term, nil
+		p.habits.Hold, p.faults, p.habits.Records = p.header.Term, nil, true
 		for range 40 {
 			who := fmt.Sprint("p", r.IntN(p.procs))
 			if r.IntN(4) == 0 {
