@@ -32,7 +32,7 @@ func (m *Memory) setRecord(e *entry, record []byte) bool {
 	return true
 }
 
-func (l *memoryLeaser) Record(ctx context.Context, name string) (record []byte, err error) {
+func (l *memoryLeaser) Record(ctx context.Context, name string) ([]byte, error) {
 	if err := tenure.CheckName(name); err != nil {
 		return nil, err
 	}
@@ -41,11 +41,11 @@ func (l *memoryLeaser) Record(ctx context.Context, name string) (record []byte, 
 		return nil, err
 	}
 	defer end()
-	err = l.line.call(ctx, func() { record = l.store.record(name) })
-	if err != nil {
+	record := make(chan []byte, 1) // a call that is given up may still run
+	if err := l.line.call(ctx, func() { record <- l.store.record(name) }); err != nil {
 		return nil, unanswered(err)
 	}
-	return record, nil
+	return <-record, nil
 }
 
 func (l *memoryLeaser) SetRecord(ctx context.Context, lease tenure.Lease, record []byte) error {
