@@ -300,6 +300,8 @@ func TestWhoDialsHangsUp(t *testing.T) {
 		c.Answer = func(said []byte) []byte { return said }
 	})
 	refuses := newMember(t, 2, listen(t, "127.0.0.1:0"), nil, quick, nil)
+	deaf := listen(t, "127.0.0.1:0")
+	defer deaf.Close()
 	for name, ask := range map[string]func(d *dialCount, ctx context.Context) ([]byte, error){
 		"an answer": func(d *dialCount, ctx context.Context) ([]byte, error) {
 			return Ask(ctx, answers.addr, nil, d.dial, nil)
@@ -315,7 +317,7 @@ func TestWhoDialsHangsUp(t *testing.T) {
 		},
 		"no time left": func(d *dialCount, ctx context.Context) ([]byte, error) {
 			ctx, cancel := context.WithCancel(ctx)
-			return Ask(ctx, answers.addr, nil, func(ctx context.Context, addr string) (net.Conn, error) {
+			return Ask(ctx, deaf.Addr().String(), nil, func(ctx context.Context, addr string) (net.Conn, error) {
 				defer cancel()
 				return d.dial(ctx, addr)
 			}, nil)

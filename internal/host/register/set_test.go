@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -433,7 +434,7 @@ func TestAListingThatIsDoneWaitsForNobody(t *testing.T) {
 			h := &namesHang{Store: stores[2], healed: make(chan struct{})}
 			s := newSet(t, []Store{stores[0], stores[1], h})
 			synctest.Wait()
-			before := runtime.NumGoroutine()
+			before := inBubble()
 			for range 5 {
 				faults[0].Fail(fail)
 				faults[1].Fail(fail)
@@ -442,12 +443,12 @@ func TestAListingThatIsDoneWaitsForNobody(t *testing.T) {
 				}
 				synctest.Wait()
 			}
-			if waits := runtime.NumGoroutine() - before; waits != 1 {
+			if waits := inBubble() - before; waits != 1 {
 				t.Errorf("%s: five listings are done, and %d wait for the store that hangs, want one", what, waits)
 			}
 			close(h.healed)
 			synctest.Wait()
-			if asked, waits := h.asked.Load(), runtime.NumGoroutine()-before; asked != 1 || waits != 0 {
+			if asked, waits := h.asked.Load(), inBubble()-before; asked != 1 || waits != 0 {
 				t.Errorf("%s: the store that hung was asked for its names %d times, and %d still wait; want once, and none", what, asked, waits)
 			}
 		})
@@ -521,4 +522,12 @@ func TestConfig(t *testing.T) {
 			t.Errorf("with a δ of %v what failed is tried again after %v, want %v", delay, c.Retry, want)
 		}
 	}
+}
+
+// inBubble is the number of goroutines in the caller's bubble. Those of earlier tests may still be ending.
+func inBubble() int {
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	mine := regexp.MustCompile(`synctest bubble \d+`).Find(stacks) // the caller comes first
+	return len(regexp.MustCompile(string(mine)+`\b`).FindAll(stacks, -1))
 }

@@ -137,6 +137,7 @@ func start(cfg Config) (*Node, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
+	cfg.Members = maps.Clone(cfg.Members) // the caller's may change
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
