@@ -101,6 +101,26 @@ func TestWhileTheWorkIsUnderWay(t *testing.T) {
 	})
 }
 
+// A caller that gives up ends the work, and the end of the run is recorded all the same.
+func TestAnEndBehindTheCallers(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		p := nightly(leasetest.NewMemory(), "a")
+		defer p.Leaser.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		err := p.Do(ctx, func(ctx context.Context, _ tenure.Lease) error {
+			cancel()
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		if !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "record that") {
+			t.Errorf("the caller gave up, and Do returns %v, want %v and nothing about the record", err, context.Canceled)
+		}
+		if r, err := p.Last(t.Context()); err != nil || r.Ended.IsZero() || !r.Failed {
+			t.Errorf("the caller gave up, and the last run is %v, %v: want one that failed", r, err)
+		}
+	})
+}
+
 // A run whose host dies counts from its beginning, unless others may retry.
 func TestARunWhoseHostDies(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

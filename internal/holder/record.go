@@ -11,8 +11,8 @@ import (
 // MaxRecord is the length of the longest record that is kept beside a lease, in bytes.
 const MaxRecord = 2 << 10
 
-// Record has set set the record of a claim, with a context that also ends when the tenure does, or
-// with Close. Its error wraps tenure.ErrLost or tenure.ErrReleased if the tenure has ended, and that of
+// Record calls set, which sets the record of a claim, with a context that ends with the tenure and with
+// Close, too. Its error wraps tenure.ErrLost or tenure.ErrReleased if the tenure has ended, and that of
 // set if the record may have been set.
 func Record(outer context.Context, calls *Calls, c Claim, record []byte, set func(context.Context) error) error {
 	if len(record) > MaxRecord {

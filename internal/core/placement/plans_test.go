@@ -13,7 +13,7 @@ import (
 var rewritePlans = flag.Bool("rewrite-plans", false, "write testdata/plans.txt with the plans as they are")
 
 // Planners of all kinds plan as they always did. The figures are small, so that price, doubt,
-// prior and distances each decide somewhere. Who reads and writes changes on the way, a member
+// prior and distances each decide somewhere. Readers and writers change on the way, a member
 // goes and comes back, and another one leads in the end. A plan that differs is no fault by
 // itself. But that it does should be meant, and testdata/plans.txt written anew.
 func TestPlansAreAsTheyWere(t *testing.T) {

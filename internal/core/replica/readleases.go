@@ -233,8 +233,8 @@ func (rl *readLeases) until(at moment) machine.Mono {
 
 // assured reports whether this member is the leader beyond doubt. While this one's
 // lease lasts and its log has nothing of a later term, a later leader could release
-// nothing, and so have counted no lease's time. What was acknowledged by now is at
-// index or before (R17).
+// nothing, and so have counted no lease's time. All writes acknowledged by now are
+// at index or before (R17).
 func (rl *readLeases) assured(at moment, node *raft.RawNode) (index uint64, ok bool) {
 	st := node.BasicStatus()
 	ok = at.leading() && st.RaftState == raft.StateLeader && st.HardState.GetTerm() == at.visibleTerm && at.now < rl.until(at)

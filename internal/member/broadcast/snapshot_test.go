@@ -220,3 +220,17 @@ func TestSegmentsOfAHistory(t *testing.T) {
 		}
 	}
 }
+
+// A node keeps its own copy of the members that it was given: the caller may go on with the map.
+func TestTheCallersMap(t *testing.T) {
+	cfg := aloneConfig(waltest.NewDisk().FS())
+	n, err := Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	clear(cfg.Members)
+	if got := n.cfg.Members[1]; got != "127.0.0.1:1" {
+		t.Errorf("the caller clears its map, and the node has member 1 at %q, want 127.0.0.1:1", got)
+	}
+}

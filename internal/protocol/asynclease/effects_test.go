@@ -135,7 +135,7 @@ func TestAnAcceptor(t *testing.T) {
 }
 
 // A member asks until a majority has answered, each that has not, and says which of its
-// requests are open. What it does not get or need it gives back whole.
+// requests are open. It gives back whole each lease that it does not get or need.
 func TestARequest(t *testing.T) {
 	cfg := asynclease.Config{ID: 1, Members: []machine.NodeID{1, 2, 3, 4, 5}, Life: 7, Retry: time.Second}
 	m, err := asynclease.New(cfg, nil)

@@ -86,7 +86,7 @@ func recordOf(name string, seq, note uint64) record {
 }
 
 // TestWhatIsForgettable: nobody needs a record that a greater one outdoes, and the greatest of a
-// register goes last. Of equals the one in the last spot stays. What is condemned outdoes nothing.
+// register goes last. Of equals the one in the last spot stays. A record in a condemned place outdoes nothing.
 // A note is needed until its claim is obsolete.
 func TestWhatIsForgettable(t *testing.T) {
 	mine := spot{"m", 1}
@@ -139,7 +139,7 @@ func TestWhatIsForgettable(t *testing.T) {
 }
 
 // TestWhichPlacesAreForgotten: of the tokens a place that stays has to know as much, and of equals
-// the last stays. What is in any slot, in either copy, is needed.
+// the last stays. The record of any slot, in either copy, is needed.
 func TestWhichPlacesAreForgotten(t *testing.T) {
 	none := record{}
 	for what, tt := range map[string]struct {
