@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -13,6 +15,11 @@ import (
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/holder/etcd"
 )
+
+// claims are the two ways to claim a name.
+var claims = map[string]func(*etcd.Leaser, context.Context, tenure.Claim) (tenure.Lease, error){
+	"Acquire": (*etcd.Leaser).Acquire, "TryAcquire": (*etcd.Leaser).TryAcquire,
+}
 
 // TestFailuresLeaveNothing: any one of the calls that a claim takes may be refused, or its answer
 // may be an error although the server has done it. Then nothing of the claim stays in the queue.
@@ -28,9 +35,7 @@ func TestFailuresLeaveNothing(t *testing.T) {
 	}
 	for _, done := range []bool{false, true} { // by the server
 		for _, slots := range []int{1, tenure.Shared} {
-			for name, claim := range map[string]func(*etcd.Leaser, context.Context, tenure.Claim) (tenure.Lease, error){
-				"Acquire": (*etcd.Leaser).Acquire, "TryAcquire": (*etcd.Leaser).TryAcquire,
-			} {
+			for name, claim := range claims {
 				admitted := false
 				for fails := 1; !admitted; fails++ {
 					what := fmt.Sprintf("%s for %d slots, whose call %d fails (the server has done it: %v)", name, slots, fails, done)
@@ -69,6 +74,33 @@ func TestFailuresLeaveNothing(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestLeaseEndsBeforeItQueuesUp: a partition may last longer than the lease that was granted just
+// before it. The claim then queues up with another lease.
+func TestLeaseEndsBeforeItQueuesUp(t *testing.T) {
+	server := endpoint(t)
+	plain := plainClient(t, server)
+	for name, claim := range claims {
+		ended := 0
+		l := etcd.New(plainClient(t, server, func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			if method == "/etcdserverpb.KV/Txn" && ended < 2 {
+				ended++
+				put := req.(*pb.TxnRequest).Success[0].GetRequestPut()
+				if _, err := plain.Revoke(ctx, clientv3.LeaseID(put.Lease)); err != nil {
+					t.Error(err)
+				}
+			}
+			return call(ctx, method, req, reply, cc, opts...)
+		}), nil)
+		lease, err := claim(l, t.Context(), tenure.Claim{Name: t.Name(), TTL: time.Minute})
+		if err != nil || ended != 2 {
+			t.Fatalf("%s, whose lease ended %d times before it was queued: %v", name, ended, err)
+		}
+		if err := lease.Release(t.Context()); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,8 +39,8 @@ func (l *Leaser) join(ctx context.Context, c tenure.Claim) (*lease, []*mvccpb.Ke
 	x := &lease{leaser: l, claim: c, id: grant.ID, key: queueKey(c.Name, int64(grant.ID)), granted: ttl}
 	x.keeper = newKeeper(&l.clocks, c, sent, ttl, renew)
 	ahead, err := x.put(ctx, value)
-	if err == nil {
-		err = l.weigh(ctx, ttl-c.LockDelay, l.clock.Now().Sub(sent), renew)
+	if err == nil || errors.Is(err, errGone) {
+		err = cmp.Or(l.weigh(ctx, ttl-c.LockDelay, l.clock.Now().Sub(sent), renew), err)
 	}
 	if err != nil {
 		x.abandon()
@@ -58,7 +59,10 @@ func (x *lease) put(ctx context.Context, value string) ([]*mvccpb.KeyValue, erro
 		If(clientv3.Compare(clientv3.CreateRevision(x.key), "=", 0)).
 		Then(clientv3.OpPut(x.key, value, clientv3.WithLease(x.id)), clientv3.OpGet(prefix(x.claim.Name), look...)).
 		Commit()
-	if err != nil {
+	switch {
+	case errors.Is(err, rpctypes.ErrLeaseNotFound): // a partition, for instance, lasted longer than the lease
+		return nil, fmt.Errorf("queue up: %w: %w", errGone, err)
+	case err != nil:
 		return nil, fmt.Errorf("queue up: %w", err)
 	}
 	if !resp.Succeeded {
@@ -70,19 +74,22 @@ func (x *lease) put(ctx context.Context, value string) ([]*mvccpb.KeyValue, erro
 }
 
 // weigh refuses a TTL that leaves no time for renewals. A grant waits for disks
-// and a keep-alive does not, so that the first impression gets a second chance.
+// and a keep-alive does not, so that a slow first trip gets a second chance. If the lease
+// has ended meanwhile and the second trip was quick, the error is errGone: trouble that has
+// passed, for instance a partition, after which another attempt makes sense.
 func (l *Leaser) weigh(ctx context.Context, ttl, trip time.Duration, renew func(context.Context) (time.Duration, error)) error {
+	var err error
 	if trip > ttl/3 {
 		sent := l.clock.Now()
-		switch _, err := renew(ctx); {
-		case errors.Is(err, errUnknownLease): // it ended meanwhile: too long indeed
-		case err != nil:
-			return err
-		default:
-			trip = l.clock.Now().Sub(sent)
-		}
+		_, err = renew(ctx)
+		trip = l.clock.Now().Sub(sent)
 	}
-	if trip > ttl/3 {
+	switch {
+	case errors.Is(err, errUnknownLease) && trip <= ttl/3:
+		return fmt.Errorf("%w: %w", errGone, err)
+	case err != nil && !errors.Is(err, errUnknownLease):
+		return err
+	case trip > ttl/3:
 		return fmt.Errorf("%w: %v for a TTL of %v; ask for at least %v, or use a server that is nearer or less busy",
 			tenure.ErrTTLTooShort, trip.Round(time.Millisecond), ttl, time.Duration(wholeSeconds(6*trip))*time.Second)
 	}

@@ -12,7 +12,8 @@ import (
 )
 
 // A TTL has to leave time for three renewals. A first call that was slow gets a second
-// chance, by a renewal; an error of that is the answer.
+// chance, by a renewal; an error of that is the answer. A lease that ended meanwhile is no mistake
+// of the caller's if the second trip was quick.
 func TestWeigh(t *testing.T) {
 	broken := errors.New("broken")
 	for name, tt := range map[string]struct {
@@ -24,7 +25,8 @@ func TestWeigh(t *testing.T) {
 		"a quick server":                  {trip: 3 * time.Second},
 		"a slow grant, a quick renewal":   {trip: 4 * time.Second, renewal: time.Second, renewed: true},
 		"slow both times":                 {trip: 4 * time.Second, renewal: 4 * time.Second, renewed: true, want: tenure.ErrTTLTooShort},
-		"the lease ended meanwhile":       {trip: 10 * time.Second, fails: errUnknownLease, renewed: true, want: tenure.ErrTTLTooShort},
+		"the lease ended, and still slow": {trip: 10 * time.Second, renewal: 4 * time.Second, fails: errUnknownLease, renewed: true, want: tenure.ErrTTLTooShort},
+		"the lease ended in a partition":  {trip: 10 * time.Second, fails: errUnknownLease, renewed: true, want: errGone},
 		"the renewal cannot be performed": {trip: 4 * time.Second, fails: broken, renewed: true, want: broken},
 	} {
 		t.Run(name, func(t *testing.T) {
