@@ -33,6 +33,10 @@
 // It says that worlds at random notice it, too, and how many of them that took, and
 // "TestReadLeaseWorlds none of 300" that they did not. [Worlds] writes it.
 //
+// `make mutants` and `make draw` weave many mutants of a package into one program, and try each by
+// choosing it there: most take no longer than their test. A mutant that changes more than bodies of
+// functions, or lives in the woven program, is tried in a program of its own.
+//
 // The newline before a marker belongs to the marker, so an edit may begin and end
 // within a line. Edits are applied at build time by -overlay and never touch a
 // source file. One that no longer applies is a failure, whichever mutants were

@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io/fs"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -54,37 +53,12 @@ func changedSince(root string, list []mutant, commit string) ([]mutant, error) {
 	}), nil
 }
 
-// partOf leaves those of a list that are in one part of several: "2/4" is the second of four. A mutant
-// stays in its part when others are added.
-func partOf(root string, list []mutant, part string) (some []mutant, err error) {
-	which, parts, _ := strings.Cut(part, "/")
-	n, err := strconv.ParseUint(parts, 10, 32)
-	var k uint64
-	if err == nil {
-		k, err = strconv.ParseUint(which, 10, 32)
-	}
-	if err != nil || k < 1 || k > n {
-		return nil, fmt.Errorf("part %q: give its number and how many there are, such as 2/4", part)
-	}
-	for _, m := range list {
-		name, err := filepath.Rel(root, filepath.Join(m.dir, m.name))
-		if err != nil {
-			return nil, err
-		}
-		hash := fnv.New64a()
-		hash.Write([]byte(filepath.ToSlash(name)))
-		if hash.Sum64()%n == k-1 {
-			some = append(some, m)
-		}
-	}
-	return some, nil
-}
-
 // draws is what became of the mutants that were tried. Those of missed are among the noticed: they
 // lived once, and were noticed when they were tried again.
 type draws struct {
 	mu                                sync.Mutex
 	noticed, missed, lived, undecided []string
+	alone                             int // tried in a program of their own
 }
 
 func (d *draws) add(to *[]string, name string) {
@@ -93,43 +67,87 @@ func (d *draws) add(to *[]string, name string) {
 	*to = append(*to, name)
 }
 
-// draw tries mutants of a list in an order that the seed decides, two at a time,
-// until they have used so much CPU; with a budget of 0, all of them. A mutant of a draw
+// handful is how many mutants of a package a draw tries in one program, and all is how many of them
+// a run of all does: enough for the build to be a small part of it.
+const handful, all = 12, 120
+
+// draw tries mutants of a list in an order that the seed decides, until they have used so much CPU;
+// with a budget of 0, all of them. Mutants of one package are tried together. A mutant of a draw
 // that takes longer than each is undecided: it is left to a run of all.
 func draw(t *testing.T, root string, list []mutant, seed uint64, budget, each time.Duration) *draws {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 0))
 	random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
-	next := make(chan mutant)
+	size := all
+	if budget > 0 {
+		size = handful
+	}
 	var results draws
+	before := childrensCPU(t)
+	spent := func() bool { return budget > 0 && childrensCPU(t)-before > budget }
+	next := make(chan []mutant)
 	var tries sync.WaitGroup
 	for range 2 {
 		tries.Go(func() {
-			for m := range next {
-				results.try(t, root, m, each)
+			for some := range next {
+				results.tryAll(t, root, some, each, spent)
 			}
 		})
 	}
-	before := childrensCPU(t)
-	tried := 0
-	for _, m := range list {
-		if budget > 0 && childrensCPU(t)-before > budget {
+	for _, some := range together(list, size) {
+		if spent() {
 			break
 		}
-		next <- m
-		tried++
+		next <- some
 	}
 	close(next)
 	tries.Wait()
 	slices.Sort(results.lived)
 	slices.Sort(results.missed)
+	tried := len(results.noticed) + len(results.lived) + len(results.undecided)
 	t.Logf("noticed only when tried again: %v", results.missed)
-	t.Logf("seed %d: of %d mutants %d were tried: %d noticed, %d of them only when tried again, %d not, %d undecided, in %v of CPU",
-		seed, len(list), tried, len(results.noticed), len(results.missed), len(results.lived), len(results.undecided), (childrensCPU(t) - before).Round(time.Second))
+	t.Logf("seed %d: of %d mutants %d were tried, %d of them alone: %d noticed, %d of them only when tried again, %d not, %d undecided, in %v of CPU",
+		seed, len(list), tried, results.alone, len(results.noticed), len(results.missed), len(results.lived), len(results.undecided), (childrensCPU(t) - before).Round(time.Second))
 	return &results
 }
 
-func (d *draws) try(t *testing.T, root string, m mutant, each time.Duration) {
+// together divides a list into parts of one package each, no longer than size. A part takes the
+// place in the list that its first mutant has.
+func together(list []mutant, size int) (parts [][]mutant) {
+	open := map[string]int{} // the part of a package that has room
+	for _, m := range list {
+		i, ok := open[m.dir]
+		if !ok || len(parts[i]) == size {
+			i = len(parts)
+			open[m.dir], parts = i, append(parts, nil)
+		}
+		parts[i] = append(parts[i], m)
+	}
+	return parts
+}
+
+// tryAll tries mutants of one package, until the budget is spent.
+func (d *draws) tryAll(t *testing.T, root string, list []mutant, each time.Duration, spent func() bool) {
+	dir, err := os.MkdirTemp("", "woven")
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	s, err := weave(t.Context(), root, dir, list)
+	if err != nil {
+		t.Errorf("%s: weaving: %v", list[0].dir, err)
+		s = &schema{}
+	}
+	for _, m := range list {
+		if spent() {
+			return
+		}
+		d.try(t, root, m, s, each)
+	}
+}
+
+func (d *draws) try(t *testing.T, root string, m mutant, s *schema, each time.Duration) {
 	name, err := filepath.Rel(root, filepath.Join(m.dir, m.name))
 	if err != nil {
 		t.Error(err)
@@ -141,13 +159,11 @@ func (d *draws) try(t *testing.T, root string, m mutant, each time.Duration) {
 		ctx, cancel = context.WithTimeout(ctx, each)
 		defer cancel()
 	}
-	overlay, err := Plant(root, t.TempDir(), m.edits, nil)
-	var said string
+	began := time.Now()
+	said, in, err := s.caught(ctx, m)
 	var first error
-	if err == nil {
-		began := time.Now()
-		said, first, err = twice(ctx, func() (string, error) { return m.caught(ctx, overlay) })
-		said = fmt.Sprintf("%.1f s: %s", time.Since(began).Seconds(), said)
+	if !in || err != nil {
+		said, first, err = d.tryAlone(ctx, t, root, m)
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -162,8 +178,20 @@ func (d *draws) try(t *testing.T, root string, m mutant, each time.Duration) {
 			t.Logf("%s: at first: %v", name, first)
 		}
 		d.add(&d.noticed, name)
-		t.Logf("%s: %s", name, said)
+		t.Logf("%s: %.1f s: %s", name, time.Since(began).Seconds(), said)
 	}
+}
+
+// tryAlone tries a mutant in a program of its own, up to twice.
+func (d *draws) tryAlone(ctx context.Context, t *testing.T, root string, m mutant) (said string, first, err error) {
+	d.mu.Lock()
+	d.alone++
+	d.mu.Unlock()
+	overlay, err := Plant(root, t.TempDir(), m.edits, nil)
+	if err != nil {
+		return "", nil, err
+	}
+	return twice(ctx, func() (string, error) { return m.caught(ctx, overlay) })
 }
 
 // twice tries failures again, once: a test may be random, or the machine have been too busy. First is

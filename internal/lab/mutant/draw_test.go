@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,6 @@ import (
 var (
 	budgetFlag = flag.String("budget", "", "try mutants of the whole module: for so much `CPU`, such as 150s, or \"all\"")
 	drawFlag   = flag.Uint64("seed", 0, "draw the mutants of this seed; 0: of one at random")
-	partFlag   = flag.String("part", "", "try one part of the mutants only, such as 2/4")
 	sinceFlag  = flag.String("since", "", "try no mutants but those that are new or changed since a `commit`")
 )
 
@@ -38,9 +38,6 @@ func TestDraw(t *testing.T) {
 	if err == nil && *sinceFlag != "" {
 		list, err = changedSince(root, list, *sinceFlag)
 	}
-	if err == nil && *partFlag != "" {
-		list, err = partOf(root, list, *partFlag)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,44 +54,25 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// Each mutant is in one part, which it keeps when others are added.
-func TestParts(t *testing.T) {
+// Mutants of one package are tried together, up to so many; none is left out, and their order decides
+// which packages come first.
+func TestTogether(t *testing.T) {
 	var list []mutant
-	for _, dir := range []string{"/m/a", "/m/b/c"} {
-		for _, name := range []string{"one", "two", "three", "four", "five", "six", "seven", "eight"} {
-			list = append(list, mutant{dir: dir, name: name})
-		}
+	for i, dir := range strings.Split("babcbbab", "") {
+		list = append(list, mutant{dir: dir, name: strconv.Itoa(i)})
 	}
-	ways := func(list []mutant) map[string]string {
-		at := map[string]string{}
-		for _, part := range []string{"1/3", "2/3", "3/3"} {
-			some, err := partOf("/m", list, part)
-			if err != nil || len(some) == 0 {
-				t.Fatalf("part %s: %d mutants, %v", part, len(some), err)
-			}
-			for _, m := range some {
-				name := filepath.Join(m.dir, m.name)
-				if at[name] != "" {
-					t.Errorf("%s is in the parts %s and %s", name, at[name], part)
-				}
-				at[name] = part
+	var got []string
+	for _, part := range together(list, 3) {
+		text := part[0].dir
+		for _, m := range part {
+			if text += m.name; m.dir != part[0].dir {
+				t.Errorf("%s of %s is in a part with %s", m.name, m.dir, part[0].dir)
 			}
 		}
-		return at
+		got = append(got, text)
 	}
-	all, fewer := ways(list), ways(list[1:])
-	if len(all) != len(list) {
-		t.Errorf("%d of %d mutants are in a part", len(all), len(list))
-	}
-	for name, part := range fewer {
-		if all[name] != part {
-			t.Errorf("%s is in part %s, and without another in part %s", name, all[name], part)
-		}
-	}
-	for _, part := range []string{"", "1", "0/3", "4/3", "1/0", "1/3x", "a/3", "-1/3"} {
-		if some, err := partOf("/m", list, part); err == nil {
-			t.Errorf("part %q has %d mutants, and is none", part, len(some))
-		}
+	if want := []string{"b024", "a16", "c3", "b57"}; !slices.Equal(got, want) {
+		t.Errorf("together are %q, want %q", got, want)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // mutant is a file of testdata/mutants: the rule that it breaks, the test that
@@ -101,13 +102,18 @@ func parse(raw string) (m mutant, err error) {
 	return m, nil
 }
 
+// anchored is a test's name as -run has it.
+func anchored(test string) string {
+	var parts []string
+	for part := range strings.SplitSeq(test, "/") {
+		parts = append(parts, "^"+part+"$")
+	}
+	return strings.Join(parts, "/")
+}
+
 // args are the arguments of `go test` that catch the mutant.
 func (m mutant) args() []string {
-	var pattern []string
-	for part := range strings.SplitSeq(m.test, "/") {
-		pattern = append(pattern, "^"+part+"$")
-	}
-	args := []string{"-run", strings.Join(pattern, "/"), "."}
+	args := []string{"-run", anchored(m.test), "."}
 	if len(m.flags) > 0 {
 		args = append(append(args, "-args"), m.flags...)
 	}
@@ -174,31 +180,53 @@ func (m mutant) worlds() string {
 	return "script"
 }
 
+// edited returns the texts of files below root once they are edited, by path.
+func edited(root string, edits []Edit) (map[string]string, error) {
+	texts := map[string]string{}
+	for _, e := range edits {
+		text, read := texts[e.Path]
+		if !read {
+			raw, err := os.ReadFile(filepath.Join(root, e.Path))
+			if err != nil {
+				return nil, err
+			}
+			text = string(raw)
+		}
+		if n := strings.Count(text, e.Before); n != 1 {
+			return nil, fmt.Errorf("it no longer applies: this text is %d times in %s:\n%s", n, e.Path, e.Before)
+		}
+		texts[e.Path] = strings.Replace(text, e.Before, e.After, 1)
+	}
+	return texts, nil
+}
+
+// patience is for how long the mutant's test may run.
+func (m mutant) patience() time.Duration {
+	if m.worlds() == "script" {
+		return time.Minute
+	}
+	return 15 * time.Minute
+}
+
 // Plant writes edited sources into dir, and the overlay that puts them in place of those below
 // root. Others replace the files at more, which need not exist.
 func Plant(root, dir string, edits []Edit, more map[string]string) (overlay string, err error) {
-	sources := map[string]string{}
-	for _, e := range edits {
-		src, read := sources[e.Path]
-		if !read {
-			p, err := os.ReadFile(filepath.Join(root, e.Path))
-			if err != nil {
-				return "", err
-			}
-			src = string(p)
-		}
-		if n := strings.Count(src, e.Before); n != 1 {
-			return "", fmt.Errorf("it no longer applies: this text is %d times in %s:\n%s", n, e.Path, e.Before)
-		}
-		sources[e.Path] = strings.Replace(src, e.Before, e.After, 1)
+	texts, err := edited(root, edits)
+	if err != nil {
+		return "", err
 	}
+	return lay(root, dir, texts, more)
+}
+
+// lay writes sources into dir, and an overlay as [Plant] does.
+func lay(root, dir string, texts, more map[string]string) (overlay string, err error) {
 	replace := map[string]string{}
 	for path, file := range more {
 		replace[filepath.Join(root, path)] = file
 	}
-	for path, src := range sources {
+	for path, text := range texts {
 		file := filepath.Join(dir, strings.ReplaceAll(path, "/", "_"))
-		if err := os.WriteFile(file, []byte(src), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			return "", err
 		}
 		replace[filepath.Join(root, path)] = file

@@ -60,19 +60,19 @@ func Try(t *testing.T) {
 
 // caught runs the test that is to catch a mutant, and returns its output.
 func (m mutant) caught(ctx context.Context, overlay string) (said string, err error) {
-	timeout := "-timeout=60s"
-	if m.worlds() != "script" {
-		timeout = "-timeout=15m"
-	}
-	args := append([]string{"test", "-vet=off", "-overlay", overlay, "-count=1", timeout}, m.args()...)
-	cmd := exec.CommandContext(ctx, "go", args...)
+	args := append([]string{"test", "-vet=off", "-overlay", overlay, "-count=1", fmt.Sprint("-timeout=", m.patience())}, m.args()...)
+	return m.judge(ctx, exec.CommandContext(ctx, "go", args...))
+}
+
+// judge runs a command with the mutant in it, which is to fail by the mutant's test.
+func (m mutant) judge(ctx context.Context, cmd *exec.Cmd) (said string, err error) {
 	cmd.Dir = m.dir
 	out, err := cmd.CombinedOutput()
 	switch {
 	case ctx.Err() != nil:
 		return "", ctx.Err()
 	case err == nil:
-		return "", fmt.Errorf("this mutant lives: %s\ngo %s\n%s", m.rule, strings.Join(args, " "), out)
+		return "", fmt.Errorf("this mutant lives: %s\n%s\n%s", m.rule, strings.Join(cmd.Args, " "), out)
 	}
 	if said = verdict(string(out), m.says); said == "" {
 		return "", fmt.Errorf("%s: no verdict about this rule: %w\n%s", m.rule, err, out)

@@ -1,0 +1,3 @@
+module example.test/woven
+
+go 1.24
