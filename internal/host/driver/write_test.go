@@ -351,6 +351,7 @@ func TestWhatIsForcedIsWrittenBesideAllElse(t *testing.T) {
 			},
 		})
 		defer d.Stop()
+		synctest.Wait() // the first alarm wakes no goroutine that could write
 		input := forcedRecord("a")
 		input.Outcomes = []any{"first"}
 		d.Step(input)
