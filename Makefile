@@ -100,8 +100,9 @@ mutants: ## break every rule once, on purpose; a test must notice each. SINCE=CO
 PKG ?= internal/host/peer
 BREAKS ?= 0
 FILES ?=
-survivors: ## break a package everywhere, and print what its tests do not notice: PKG=internal/host/peer FILES='hello|frame' BREAKS=25 DRAW=1
-	cd tools && go run ./survivors -n $(BREAKS) -seed $(DRAW) -files '$(FILES)' $(addprefix ../,$(PKG))
+BUGS ?=
+survivors: ## break a package everywhere, and print what its tests do not notice: PKG=internal/host/peer FILES='hello|frame' BREAKS=25 DRAW=1; BUGS=DIR: by the bugs in files there
+	go run ./internal/lab/survivors -n $(BREAKS) -seed $(DRAW) -files '$(FILES)' -bugs '$(BUGS)' $(addprefix ./,$(PKG))
 
 BUDGET ?= 150s
 DRAW ?= $(shell printf '%d' 0x$$(git rev-parse HEAD | cut -c1-15))

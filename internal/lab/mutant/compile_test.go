@@ -39,11 +39,11 @@ func TestWhatDoesNotCompile(t *testing.T) {
 	for _, tt := range []struct {
 		what, before, after, err string
 	}{
-		{"fine", `want an edit`, `want an edit, or two`, ""},
+		{"fine", `want an edit"`, `want an edit, or two"`, ""},
 		{"no such name", `want an edit")`, `want an edit" + nowhere)`, "undefined: nowhere"},
-		{"a variable that is used no more", `return m, fmt.Errorf("want an edit")`, `unused := 1`, "declared and not used: unused"},
-		{"no Go", `return m, fmt.Errorf("want an edit")`, `return (`, "expected"},
-		{"another type", `return m, fmt.Errorf("want an edit")`, `return m, "want an edit"`, "does not implement error"},
+		{"a variable that is used no more", `return nil, fmt.Errorf("want an edit")`, `unused := 1`, "declared and not used: unused"},
+		{"no Go", `return nil, fmt.Errorf("want an edit")`, `return (`, "expected"},
+		{"another type", `return nil, fmt.Errorf("want an edit")`, `return nil, "want an edit"`, "does not implement error"},
 	} {
 		err := m.compile([]Edit{{Path: path, Before: tt.before, After: tt.after}})
 		if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {

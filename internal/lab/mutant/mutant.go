@@ -27,17 +27,19 @@ type mutant struct {
 // Edit replaces a text that occurs in a file exactly once. Path is from the module's root.
 type Edit struct{ Path, Before, After string }
 
-// Edits reads a mutant's file: the rule that it breaks, and the edits.
+// Edits reads the file of a mutant, or of a bug that no test is known to catch: its first line, which
+// is the rule that it breaks, and the edits.
 func Edits(file string) (rule string, edits []Edit, err error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		return "", nil, err
 	}
-	m, err := parse(string(raw))
-	if err != nil {
-		return "", nil, fmt.Errorf("%s: %w", file, err)
+	head, rest, _ := strings.Cut(string(raw), "\n\n")
+	rule, _, _ = strings.Cut(head, "\n")
+	if edits, err = parseEdits(rest); err != nil {
+		err = fmt.Errorf("%s: %w", file, err)
 	}
-	return m.rule, m.edits, nil
+	return rule, edits, err
 }
 
 // load reads all mutants of a test package's directory, by name.
@@ -84,6 +86,11 @@ func parse(raw string) (m mutant, err error) {
 			return m, err
 		}
 	}
+	m.edits, err = parseEdits(rest)
+	return m, err
+}
+
+func parseEdits(rest string) (edits []Edit, err error) {
 	for rest = strings.Trim(rest, "\n"); rest != ""; rest = strings.Trim(rest, "\n") {
 		var e Edit
 		var ok [3]bool
@@ -91,15 +98,15 @@ func parse(raw string) (m mutant, err error) {
 		e.Before, rest, ok[1] = strings.Cut(rest, "\n====\n")
 		e.After, rest, ok[2] = strings.Cut("\n"+rest, "\n>>>>")
 		if ok != [3]bool{true, true, true} {
-			return m, fmt.Errorf("want a path, <<<<, ====, >>>>, each on its own line")
+			return nil, fmt.Errorf("want a path, <<<<, ====, >>>>, each on its own line")
 		}
 		e.After = strings.TrimPrefix(e.After, "\n")
-		m.edits = append(m.edits, e)
+		edits = append(edits, e)
 	}
-	if len(m.edits) == 0 {
-		return m, fmt.Errorf("want an edit")
+	if len(edits) == 0 {
+		return nil, fmt.Errorf("want an edit")
 	}
-	return m, nil
+	return edits, nil
 }
 
 // anchored is a test's name as -run has it.

@@ -11,6 +11,20 @@ import (
 	"time"
 )
 
+// choice is the variable of the environment that chooses the mutant of a woven program; 0 is none.
+const choice = "TENURE_MUTANT"
+
+// asksEnvironment is the file that [Weave] adds.
+const asksEnvironment = `import (
+	"os"
+	"strconv"
+)
+
+var theChosen, _ = strconv.Atoi(os.Getenv("` + choice + `"))
+
+func chosen(bug int) bool { return bug == theChosen }
+`
+
 // schema is the tests of a package, built once, with many mutants. A mutant that it shows to be
 // noticed is noticed: the second body of a function is all that differs, and without a mutant the
 // same test passes. One that it shows to live may live because of the weaving, for instance if the
@@ -23,21 +37,24 @@ type schema struct {
 
 // weave builds a schema of those of a package's mutants that can be woven, in dir.
 func weave(ctx context.Context, root, dir string, list []mutant) (*schema, error) {
-	w := newWeaver(root)
 	s := &schema{filepath.Join(dir, "woven.test"), map[string]int{}, map[string]bool{}}
+	var bugs [][]Edit
+	for _, m := range list {
+		bugs = append(bugs, m.edits)
+	}
+	texts, in, err := Weave(root, bugs, asksEnvironment)
+	if err != nil {
+		return nil, err
+	}
 	for i, m := range list {
-		ok, err := w.add(i+1, m)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", m.name, err)
-		}
-		if ok {
+		if in[i] {
 			s.ids[m.name] = i + 1
 		}
 	}
 	if len(s.ids) == 0 {
 		return s, nil
 	}
-	overlay, err := lay(root, dir, w.sources(), nil)
+	overlay, err := lay(root, dir, texts, nil)
 	if err != nil {
 		return nil, err
 	}

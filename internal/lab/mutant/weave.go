@@ -15,18 +15,26 @@ import (
 	"strings"
 )
 
-// The names of the environment variable and of the Go variable that choose the mutant of a woven
-// program. 0 is the program without a mutant.
-const (
-	choice       = "TENURE_MUTANT"
-	chosen       = "tenureMutant"
-	choiceOfFile = "zz_tenure_mutant.go"
-)
+// Weave puts many bugs into the program of the module at root: each function that a bug changes gets
+// a second body for it, under a name of its own, which the function calls if its bug was chosen.
+// (Mutant schemata: Untch, Offutt and Harrold, "Mutation Analysis Using Mutant Schemata", ISSTA
+// 1993.) The bugs are given by their edits, and are numbered from 1. Weave returns the texts of the
+// changed files, by path from the root. A file is added to each package that is changed: asks has
+// its text behind the package clause, with a function chosen(bug int) bool.
+//
+// A bug is woven only if all that it changes is bodies of functions; the others are not in.
+func Weave(root string, bugs [][]Edit, asks string) (texts map[string]string, in []bool, err error) {
+	w := &weaver{root, map[string]*woven{}}
+	for i, edits := range bugs {
+		ok, err := w.add(i+1, edits)
+		if err != nil {
+			return nil, nil, fmt.Errorf("bug %d: %w", i+1, err)
+		}
+		in = append(in, ok)
+	}
+	return w.sources(asks), in, nil
+}
 
-// weaver puts many mutants into one program, which a variable of the environment chooses from. Each
-// function that a mutant changes gets a second body for it, under a name of its own, and the
-// function calls that body if its mutant was chosen. (Mutant schemata: Untch, Offutt and Harrold,
-// "Mutation Analysis Using Mutant Schemata", ISSTA 1993.)
 type weaver struct {
 	root  string
 	files map[string]*woven // by path from the root
@@ -40,16 +48,14 @@ type woven struct {
 }
 
 type body struct {
-	mutant int
-	text   string // with its braces
+	bug  int
+	text string // with its braces
 }
 
-func newWeaver(root string) *weaver { return &weaver{root, map[string]*woven{}} }
-
-// add puts a mutant in, and reports whether it could: all that it changes has to be bodies of
+// add puts a bug in, and reports whether it could: all that it changes has to be bodies of
 // functions.
-func (w *weaver) add(id int, m mutant) (bool, error) {
-	texts, err := edited(w.root, m.edits)
+func (w *weaver) add(bug int, edits []Edit) (bool, error) {
+	texts, err := edited(w.root, edits)
 	if err != nil {
 		return false, err
 	}
@@ -67,7 +73,7 @@ func (w *weaver) add(id int, m mutant) (bool, error) {
 	}
 	for file, bodies := range changed {
 		for decl, text := range bodies {
-			w.files[file].bodies[decl] = append(w.files[file].bodies[decl], body{id, text})
+			w.files[file].bodies[decl] = append(w.files[file].bodies[decl], body{bug, text})
 		}
 	}
 	return true, nil
@@ -82,7 +88,7 @@ func (w *weaver) file(name string) (*woven, error) {
 		return nil, err
 	}
 	f := &woven{text: string(raw), bodies: map[int][]body{}}
-	f.parsed, _ = parseFile(f.text) // a file that is no Go has no functions, and takes no mutant
+	f.parsed, _ = parseFile(f.text) // a file that is no Go has no functions, and takes no bug
 	w.files[name] = f
 	return f, nil
 }
@@ -144,17 +150,14 @@ func canMove(f *ast.FuncDecl) bool {
 	return f.Doc == nil || !slices.ContainsFunc(f.Doc.List, func(c *ast.Comment) bool { return strings.HasPrefix(c.Text, "//go:") })
 }
 
-// sources returns the texts of the woven files, and of one file for each of their packages that
-// reads the environment, by path from the root.
-func (w *weaver) sources() map[string]string {
+// sources returns the texts of the woven files and of those that are added, by path from the root.
+func (w *weaver) sources(asks string) map[string]string {
 	texts := map[string]string{}
 	for name, f := range w.files {
-		if len(f.bodies) == 0 {
-			continue
+		if len(f.bodies) > 0 {
+			texts[name] = f.weave()
+			texts[path.Join(path.Dir(name), "zz_chosen.go")] = "package " + f.parsed.file.Name.Name + "\n\n" + asks
 		}
-		texts[name] = f.weave()
-		texts[path.Join(path.Dir(name), choiceOfFile)] = fmt.Sprintf(
-			"package %s\n\nimport (\n\t\"os\"\n\t\"strconv\"\n)\n\nvar %s, _ = strconv.Atoi(os.Getenv(%q))\n", f.parsed.file.Name.Name, chosen, choice)
 	}
 	return texts
 }
@@ -174,13 +177,13 @@ func (f *woven) weave() string {
 		d := f.parsed.file.Decls[i].(*ast.FuncDecl)
 		named, call := f.call(d)
 		insertions = append(insertions, named...)
-		var cases strings.Builder
+		var calls strings.Builder
 		for _, b := range f.bodies[i] {
-			fmt.Fprintf(&cases, " case %d: %s;", b.mutant, strings.ReplaceAll(call, "\x00", strconv.Itoa(b.mutant)))
+			fmt.Fprintf(&calls, " if chosen(%d) { %s };", b.bug, strings.ReplaceAll(call, "\x00", strconv.Itoa(b.bug)))
 			name, header := offset(d.Name.Pos()), offset(d.Body.Lbrace)
-			fmt.Fprintf(&more, "\n%s%s_mutant%d%s%s\n", f.text[offset(d.Type.Pos()):name], d.Name.Name, b.mutant, f.text[offset(d.Name.End()):header], b.text)
+			fmt.Fprintf(&more, "\n%s%s_bug%d%s%s\n", f.text[offset(d.Type.Pos()):name], d.Name.Name, b.bug, f.text[offset(d.Name.End()):header], b.text)
 		}
-		insertions = append(insertions, insertion{offset(d.Body.Lbrace) + 1, " switch " + chosen + " {" + cases.String() + " };"})
+		insertions = append(insertions, insertion{offset(d.Body.Lbrace) + 1, calls.String()})
 	}
 	slices.SortStableFunc(insertions, func(a, b insertion) int { return cmp.Compare(a.at, b.at) })
 	var text strings.Builder
@@ -195,8 +198,8 @@ func (f *woven) weave() string {
 	return text.String()
 }
 
-// call returns the statements that call a second body, with a zero byte in place of its mutant's number, and the names
-// that parameters need for it.
+// call returns the statements that call a second body, with a zero byte in place of its bug's
+// number, and the names that parameters need for it.
 func (f *woven) call(d *ast.FuncDecl) (named []insertion, call string) {
 	names := func(list *ast.FieldList, prefix string) (all []string) {
 		if list == nil {
@@ -219,7 +222,7 @@ func (f *woven) call(d *ast.FuncDecl) (named []insertion, call string) {
 		}
 		return all
 	}
-	target := d.Name.Name + "_mutant\x00"
+	target := d.Name.Name + "_bug\x00"
 	if receiver := names(d.Recv, "receiver"); len(receiver) > 0 {
 		target = receiver[0] + "." + target
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -49,16 +50,8 @@ func TestAdd(t *testing.T) {
 
 func TestJudge(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range packageUnderTest {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write(t, dir)
 	b, err := breakPackage(dir, regexp.MustCompile(""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	tr, err := prepare(t.Context(), t.TempDir(), []string{dir}, b, regexp.MustCompile(""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,6 +65,46 @@ func TestJudge(t *testing.T) {
 		"or equal: l.n+k > l.most":             lived, // nothing is added up to the limit
 		"left out: l.n += k":                   failed,
 		"left out: l.n = 0":                    unreached,
+	}
+	judge(t, dir, b, want)
+}
+
+// TestBugs: bugs that a person wrote down are judged like breaks.
+func TestBugs(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	write(t, dir)
+	bugs := t.TempDir()
+	for name, edit := range map[string][2]string{"noticed": {"l.n += k", "l.n += 0"}, "lives": {"k < 0", "k < -1"}, "out-of-reach": {"l.n = 0", "l.n = 1"}} {
+		text := fmt.Sprintf("a rule of %s\n\nlimit.go\n<<<<\n%s\n====\n%s\n>>>>\n", name, edit[0], edit[1])
+		if err := os.WriteFile(filepath.Join(bugs, name+".txt"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := weaveBugs(bugs, regexp.MustCompile(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	judge(t, dir, b, map[string]verdict{"a rule of noticed": failed, "a rule of lives": lived, "a rule of out-of-reach": unreached})
+	if _, err := weaveBugs(t.TempDir(), regexp.MustCompile("")); err == nil {
+		t.Error("an empty directory has bugs")
+	}
+}
+
+func write(t *testing.T, dir string) {
+	for name, text := range packageUnderTest {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// judge wants a verdict of each break's text.
+func judge(t *testing.T, dir string, b *broken, want map[string]verdict) {
+	t.Helper()
+	tr, err := prepare(t.Context(), t.TempDir(), []string{dir}, b, regexp.MustCompile(""))
+	if err != nil {
+		t.Fatal(err)
 	}
 	if len(b.breaks) != len(want) {
 		t.Errorf("breaks: %v, want %d", b.breaks, len(want))
@@ -100,13 +133,13 @@ func TestNested(t *testing.T) {
 	if err := b.add("x.go", src); err != nil {
 		t.Fatal(err)
 	}
-	want := "package x\n\nfunc f(a, b int) bool {\n\treturn ((broken(1) || ((a < b || broken(3) && a == b))) && (broken(2) || ((b < 7 || broken(4) && b == 7))))\n}\n"
+	want := "package x\n\nfunc f(a, b int) bool {\n\treturn ((chosen(1) || ((a < b || chosen(3) && a == b))) && (chosen(2) || ((b < 7 || chosen(4) && b == 7))))\n}\n"
 	if got := string(b.sources["x.go"]); got != want {
 		t.Errorf("got\n%s, want\n%s", got, want)
 	}
 	for _, x := range b.breaks {
-		if x.line != 4 {
-			t.Errorf("%s is in line %d, want 4", x.what, x.line)
+		if x.where != "x.go:4" {
+			t.Errorf("%s is in %s, want line 4 of x.go", x.what, x.where)
 		}
 	}
 }

@@ -16,10 +16,9 @@ import (
 
 // brk is a place in a package where something may go another way.
 type brk struct {
-	id   int // the number of the call of broken, from 1
-	file string
-	line int
-	what string // is done, for people
+	id    int    // what chosen is called with, from 1
+	where string // for people
+	what  string // is done, for people
 }
 
 // broken is a package with all its breaks.
@@ -57,16 +56,14 @@ func breakPackage(dir string, only *regexp.Regexp) (*broken, error) {
 	if len(b.breaks) == 0 {
 		return nil, fmt.Errorf("nothing to break in %s: name the directory of a package, and files of it", dir)
 	}
-	b.sources[filepath.Join(dir, "zz_broken.go")] = []byte(fmt.Sprintf(asks, p.Name, len(b.breaks)+1))
+	b.sources[filepath.Join(dir, "zz_broken.go")] = []byte("package " + p.Name + "\n\n" + fmt.Sprintf(asks, len(b.breaks)+1))
 	return b, nil
 }
 
-// asks is the file that is added to a broken package. Processes that a test starts are broken like
+// asks is the file that is added to a broken package, behind its package clause. Processes that a test starts are broken like
 // itself, for a file names the break. The breaks that are reached are noted in another file, if that
 // exists.
-const asks = `package %s
-
-import (
+const asks = `import (
 	"os"
 	"strconv"
 	"strings"
@@ -86,7 +83,7 @@ var (
 	}()
 )
 
-func broken(id int) bool {
+func chosen(id int) bool {
 	if brokenNotes != nil && !brokenPassed[id].Load() && !brokenPassed[id].Swap(true) {
 		brokenNotes.WriteString(strconv.Itoa(id) + "\n")
 	}
@@ -116,13 +113,13 @@ func (b *broken) add(path string, src []byte) error {
 	}
 	next := func(at token.Pos, what string, n ast.Node) int {
 		id := len(b.breaks) + 1
-		b.breaks = append(b.breaks, brk{id, path, fset.Position(at).Line, what + ": " + short(text(n))})
+		b.breaks = append(b.breaks, brk{id, fmt.Sprintf("%s:%d", filepath.Base(path), fset.Position(at).Line), what + ": " + short(text(n))})
 		return id
 	}
 	omit := func(statements []ast.Stmt) {
 		for _, s := range statements {
 			if mayGo(s) {
-				around(s, fmt.Sprintf("if !broken(%d) { ", next(s.Pos(), "left out", s)), " }")
+				around(s, fmt.Sprintf("if !chosen(%d) { ", next(s.Pos(), "left out", s)), " }")
 			}
 		}
 	}
@@ -134,7 +131,7 @@ func (b *broken) add(path string, src []byte) error {
 			return n.Tok == token.VAR
 		case *ast.IfStmt:
 			never, always := next(n.Cond.Pos(), "never", n.Cond), next(n.Cond.Pos(), "always", n.Cond)
-			around(n.Cond, fmt.Sprintf("broken(%d) || !broken(%d) && (", always, never), ")")
+			around(n.Cond, fmt.Sprintf("chosen(%d) || !chosen(%d) && (", always, never), ")")
 		case *ast.BlockStmt:
 			omit(n.List)
 		case *ast.CaseClause:
@@ -146,20 +143,20 @@ func (b *broken) add(path string, src []byte) error {
 			case token.LAND:
 				left, right := next(n.OpPos, "only the right side of", n), next(n.OpPos, "only the left side of", n)
 				around(n, "(", ")")
-				around(n.X, fmt.Sprintf("(broken(%d) || (", left), "))")
-				around(n.Y, fmt.Sprintf("(broken(%d) || (", right), "))")
+				around(n.X, fmt.Sprintf("(chosen(%d) || (", left), "))")
+				around(n.Y, fmt.Sprintf("(chosen(%d) || (", right), "))")
 			case token.LOR:
 				left, right := next(n.OpPos, "only the right side of", n), next(n.OpPos, "only the left side of", n)
 				around(n, "(", ")")
-				around(n.X, fmt.Sprintf("(!broken(%d) && (", left), "))")
-				around(n.Y, fmt.Sprintf("(!broken(%d) && (", right), "))")
+				around(n.X, fmt.Sprintf("(!chosen(%d) && (", left), "))")
+				around(n.Y, fmt.Sprintf("(!chosen(%d) && (", right), "))")
 			case token.LSS, token.GTR:
 				if twice(n) {
-					around(n, "(", fmt.Sprintf(" || broken(%d) && %s == %s)", next(n.OpPos, "or equal", n), text(n.X), text(n.Y)))
+					around(n, "(", fmt.Sprintf(" || chosen(%d) && %s == %s)", next(n.OpPos, "or equal", n), text(n.X), text(n.Y)))
 				}
 			case token.LEQ, token.GEQ:
 				if twice(n) {
-					around(n, "(", fmt.Sprintf(" && !(broken(%d) && %s == %s))", next(n.OpPos, "not if equal", n), text(n.X), text(n.Y)))
+					around(n, "(", fmt.Sprintf(" && !(chosen(%d) && %s == %s))", next(n.OpPos, "not if equal", n), text(n.X), text(n.Y)))
 				}
 			}
 		}

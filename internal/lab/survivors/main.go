@@ -1,9 +1,10 @@
 // Command survivors breaks a package in every place that it knows how to, and prints the breaks that
 // tests do not notice. Each is a rule without a test, or changes nothing that can be seen.
 //
-//	cd tools && go run ./survivors ../peer                     # judged by peer's own tests
-//	go run ./survivors -files 'lanes|keylease' ../internal/core/replica ../internal/lab/replicasim
-//	go run ./survivors -n 40 -seed 7 -run TestScripts ../internal/core/replica ../internal/lab/replicasim
+//	go run ./internal/lab/survivors ./internal/host/peer    # judged by peer's own tests
+//	go run ./internal/lab/survivors -files 'lanes|keylease' ./internal/core/replica ./internal/lab/replicasim
+//	go run ./internal/lab/survivors -n 40 -seed 7 -run TestScripts ./internal/core/replica ./internal/lab/replicasim
+//	go run ./internal/lab/survivors -bugs DIR ./internal/host/peer ./internal/member/node    # bugs that a person wrote down
 //
 // The first package is broken; the tests of all that are named judge. All breaks are built into
 // one program for each package of tests, and a file selects one of them. A break is judged by
@@ -19,7 +20,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"regexp"
 	"time"
 )
@@ -31,7 +31,8 @@ func main() {
 	seed := flag.Uint64("seed", 1, "which breaks: another seed draws others")
 	each := flag.Duration("each", 20*time.Second, "how long the tests of one break may take together; slow ones beyond that are left out")
 	run := flag.String("run", "", "the tests that judge: those whose names match this `regexp`")
-	files := flag.String("files", "", "break only files whose names match this `regexp`")
+	bugs := flag.String("bugs", "", "try the bugs of this `directory` instead: files as those of testdata/mutants, without their second and third lines")
+	files := flag.String("files", "", "break only files whose names match this `regexp`; with -bugs, try only those bugs")
 	flag.Usage = func() {
 		fmt.Fprintf(os.Stderr, "Usage: survivors [flags] PACKAGE [PACKAGE...]\n\nBreaks the first package, and prints the breaks that no test notices.\n\n")
 		flag.PrintDefaults()
@@ -41,14 +42,14 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := survive(ctx, flag.Args(), *files, *run, *n, *seed, *each); err != nil {
+	if err := survive(ctx, flag.Args(), *bugs, *files, *run, *n, *seed, *each); err != nil {
 		fmt.Fprintln(os.Stderr, "survivors:", err)
 		os.Exit(1)
 	}
 }
 
 // survive tries breaks, and prints each that is not noticed by an assertion, and the counts.
-func survive(ctx context.Context, dirs []string, files, run string, n int, seed uint64, each time.Duration) error {
+func survive(ctx context.Context, dirs []string, bugs, files, run string, n int, seed uint64, each time.Duration) error {
 	only, err := regexp.Compile(files)
 	if err != nil {
 		return fmt.Errorf("-files: %w", err)
@@ -62,7 +63,12 @@ func survive(ctx context.Context, dirs []string, files, run string, n int, seed 
 		return err
 	}
 	defer os.RemoveAll(temp)
-	b, err := breakPackage(dirs[0], only)
+	var b *broken
+	if bugs != "" {
+		b, err = weaveBugs(bugs, only)
+	} else {
+		b, err = breakPackage(dirs[0], only)
+	}
 	if err != nil {
 		return err
 	}
@@ -75,7 +81,7 @@ func survive(ctx context.Context, dirs []string, files, run string, n int, seed 
 		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 		list = list[:n]
 	}
-	fmt.Printf("%d breaks of %s, %d tests of %v\n", len(list), dirs[0], len(trial.tests), trial.took().Round(time.Second))
+	fmt.Printf("%d breaks for %s, %d tests of %v\n", len(list), dirs[0], len(trial.tests), trial.took().Round(time.Second))
 	counts, tried := map[verdict]int{}, 0
 	for _, br := range list {
 		v, err := trial.judge(ctx, br, each)
@@ -88,7 +94,7 @@ func survive(ctx context.Context, dirs []string, files, run string, n int, seed 
 		counts[v]++
 		tried++
 		if v != failed {
-			fmt.Printf("%-9s %s:%d %s\n", v, filepath.Base(br.file), br.line, br.what)
+			fmt.Printf("%-9s %s %s\n", v, br.where, br.what)
 		}
 	}
 	fmt.Printf("%d tried: %d noticed by an assertion, %d by a panic, %d by the end of their time; %d lived, %d lived as far as there was time, no test reaches %d\n",

@@ -48,7 +48,7 @@ func prepare(ctx context.Context, temp string, dirs []string, b *broken, wanted 
 	replace := map[string]string{}
 	for path, src := range b.sources {
 		src = bytes.ReplaceAll(src, []byte("brokenFile"), []byte(strconv.Quote(t.choice)))
-		replace[path] = filepath.Join(temp, filepath.Base(path))
+		replace[path] = filepath.Join(temp, fmt.Sprintf("%d.go", len(replace)))
 		if err := os.WriteFile(replace[path], src, 0o600); err != nil {
 			return nil, err
 		}
