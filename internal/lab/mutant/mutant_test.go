@@ -196,7 +196,7 @@ func TestCaught(t *testing.T) {
 				t.Errorf("%s: got %q, %v", m.name, said, err)
 			}
 		case "lives":
-			if err == nil || !strings.Contains(err.Error(), "this mutant lives: a rule that nobody checks") {
+			if err == nil || !strings.Contains(err.Error(), "this mutant lives: a rule that no test checks") {
 				t.Errorf("%s: got %q, %v", m.name, said, err)
 			}
 		case "does-not-compile":
