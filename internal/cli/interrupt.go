@@ -20,11 +20,12 @@ func UntilSignal(ctx context.Context) (context.Context, func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	go func() {
-		defer signal.Stop(signals)
 		select {
 		case s := <-signals:
+			signal.Stop(signals) // before anything ends, so that the next one is never swallowed
 			cancel(Interrupt(s.(syscall.Signal)))
 		case <-ctx.Done():
+			signal.Stop(signals)
 		}
 	}()
 	return ctx, func() { cancel(nil) }

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"syscall"
 	"testing"
@@ -37,6 +39,37 @@ func TestSignalsEndAContext(t *testing.T) {
 	ctx, stop := UntilSignal(t.Context())
 	if stop(); ctx.Err() == nil {
 		t.Error("what was stopped waits on")
+	}
+}
+
+// TestNextSignalEndsTheProcess: a process that does not come to its end after one signal is ended by
+// the next.
+func TestNextSignalEndsTheProcess(t *testing.T) {
+	if os.Getenv("TENURE_TEST_SIGNALS") != "" {
+		ctx, _ := UntilSignal(context.Background())
+		fmt.Println("waits")
+		<-ctx.Done()
+		fmt.Println("was interrupted")
+		time.Sleep(10 * time.Second)
+		os.Exit(0)
+	}
+	child := exec.Command(os.Args[0], "-test.run=^TestNextSignalEndsTheProcess$")
+	child.Env = append(os.Environ(), "TENURE_TEST_SIGNALS=1")
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if line := lines.Text(); line == "waits" || line == "was interrupted" {
+			_ = child.Process.Signal(syscall.SIGTERM)
+		}
+	}
+	_ = child.Wait()
+	if status := child.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGTERM {
+		t.Errorf("after two signals the process ended with %v, want %v", child.ProcessState, syscall.SIGTERM)
 	}
 }
 
