@@ -210,7 +210,7 @@ func edited(root string, edits []Edit) (map[string]string, error) {
 // patience is for how long the mutant's test may run.
 func (m mutant) patience() time.Duration {
 	if m.worlds() == "script" {
-		return time.Minute
+		return 2 * time.Minute
 	}
 	return 15 * time.Minute
 }
