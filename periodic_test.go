@@ -359,3 +359,35 @@ func TestWorkThatCannotBeRecorded(t *testing.T) {
 		}
 	})
 }
+
+// unread is a Leaser whose records cannot be read.
+type unread struct {
+	silent
+	fails error
+}
+
+func (u unread) Record(context.Context, string) ([]byte, error) { return nil, u.fails }
+
+// Work does not begin where the record of its last run cannot be read, and the error says why.
+func TestAnUnreadRecord(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		p := nightly(leasetest.NewMemory(), "a")
+		inner := p.Leaser
+		defer inner.Close()
+		lease, err := inner.Acquire(t.Context(), p.Claim)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Leaser = unread{silent{inner}, errBackup}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		_, last := p.Last(t.Context())
+		_, begun := p.Begin(t.Context(), lease)
+		done := p.Do(ctx, func(context.Context, tenure.Lease) error { t.Error("the work runs"); return nil })
+		for call, err := range map[string]error{"Last": last, "Due": p.Due(t.Context()), "Begin": begun, "Do": done} {
+			if !errors.Is(err, errBackup) || !strings.Contains(err.Error(), `look for the last run of "nightly": `) {
+				t.Errorf("without an answer %s returns %v, want %q and the name", call, err, errBackup)
+			}
+		}
+	})
+}

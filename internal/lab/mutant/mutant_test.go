@@ -34,7 +34,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// A test at random is not taken for a script, which gets a minute and no more.
+// A test at random is not taken for a script, which gets two minutes and no more.
 func TestWorldsNeeded(t *testing.T) {
 	for flags, want := range map[string]string{
 		"": "script", " -worlds 12": "12", " -worlds=12": "12", " -seed 7": "1", " -crashes 50": "50 crashes", " -storms 200": "200 storms", " -storm 35": "1 storm",
