@@ -158,6 +158,32 @@ var judgements = []struct {
 	{"Token returns another token at each call", func() Fixture {
 		return breakLeases(func(x *brokenLease) { x.token = func() uint64 { return serial.Add(1) } })
 	}, "tokens-only-grow", "the token of one tenure changed"},
+	{"each Leaser counts its own tokens", func() Fixture {
+		return breakEach(func(_ *Memory, l *broken) {
+			var count uint64
+			l.lease = func(x *brokenLease) {
+				count++
+				mine := count
+				x.token = func() uint64 { return mine }
+			}
+		})
+	}, "tokens-only-grow", "it must grow over another's release"},
+	{"a Leaser that is opened later counts tokens from the beginning", func() Fixture {
+		opened := 0
+		return breakEach(func(_ *Memory, l *broken) {
+			if opened++; opened > 2 {
+				l.lease = func(x *brokenLease) { x.token = func() uint64 { return 1 } }
+			}
+		})
+	}, "tokens-only-grow", "it must grow over closing and opening"},
+	{"TryAcquire that is cut off returns bare ErrUnavailable", func() Fixture {
+		return breakTries(func(lease tenure.Lease, err error) (tenure.Lease, error) {
+			if err != nil && !errors.Is(err, tenure.ErrHeld) && !errors.Is(err, tenure.ErrClaim) {
+				return nil, tenure.ErrUnavailable
+			}
+			return lease, err
+		})
+	}, "errors-say-what-to-do", "TryAcquire, cut off: the error"},
 	{"an unconfirmed release returns ErrLost", func() Fixture {
 		return breakLeases(func(x *brokenLease) {
 			x.release = func(ctx context.Context) error {
