@@ -53,7 +53,7 @@ func (p *Peer) offer(m Members) error {
 			err = known.stay(m)
 		}
 	default:
-		err = known.follows(m)
+		err = known.checkNext(m)
 	}
 	if err != nil {
 		return err

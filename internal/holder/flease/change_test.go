@@ -27,7 +27,7 @@ func TestTheNextList(t *testing.T) {
 		"that is none":            {Members{Epoch: 3}, "there are no members"},
 		"with an index too great": {Members{Epoch: 3, Addrs: addrs{1024: "a:1"}}, "give it one from 1 to 1023"},
 	} {
-		if err := now.follows(tt.next); tt.says == "" && err != nil || tt.says != "" && (err == nil || !strings.Contains(err.Error(), tt.says)) {
+		if err := now.checkNext(tt.next); tt.says == "" && err != nil || tt.says != "" && (err == nil || !strings.Contains(err.Error(), tt.says)) {
 			t.Errorf("a list %s: %v, want %q", name, err, tt.says)
 		}
 	}

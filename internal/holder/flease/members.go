@@ -249,8 +249,8 @@ func (m Members) view(replicas int) flease.View {
 	return flease.View{Epoch: m.Epoch, Members: m.indices(), Replicas: replicas, Places: places.Sum64()}
 }
 
-// follows returns why a list cannot be the next after m.
-func (m Members) follows(next Members) error {
+// checkNext returns an error if a list cannot be the next after m.
+func (m Members) checkNext(next Members) error {
 	if err := next.check(); err != nil {
 		return err
 	}

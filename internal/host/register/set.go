@@ -45,7 +45,7 @@ func NewSetBy(now func() machine.Mono, stores []Store) (*Set, error) {
 	byIndex := make([]Store, h.Of)
 	for i, s := range stores {
 		is := s.Header()
-		if err := h.mates(is); err != nil {
+		if err := h.checkMate(is); err != nil {
 			return nil, fmt.Errorf("%w: the first and number %d of the stores given %w", ErrMismatch, i+1, err)
 		}
 		if byIndex[is.Index] != nil {
@@ -70,8 +70,8 @@ func NewSetBy(now func() machine.Mono, stores []Store) (*Set, error) {
 	return set, nil
 }
 
-// mates returns an error if h and o cannot be the headers of one set.
-func (h Header) mates(o Header) error {
+// checkMate returns an error if h and o cannot be the headers of one set.
+func (h Header) checkMate(o Header) error {
 	switch {
 	case h.Set != o.Set:
 		return fmt.Errorf("belong to different sets, %v and %v", h.Set, o.Set)
@@ -118,7 +118,7 @@ func (s *Set) Serve(name string, writer machine.ID, step func(machine.Accessed))
 			return
 		}
 		for _, a := range as {
-			if err := s.refuses(name, a); err != nil {
+			if err := s.checkAccess(name, a); err != nil {
 				c.end(machine.Accessed{ID: a.ID, Err: err})
 			} else {
 				s.workers[a.At].add(job{a, c})
@@ -136,8 +136,8 @@ func (s *Set) Serve(name string, writer machine.ID, step func(machine.Accessed))
 	return access, leave
 }
 
-// refuses returns why an access cannot be begun.
-func (s *Set) refuses(name string, a machine.Access) error {
+// checkAccess returns an error if an access cannot be begun.
+func (s *Set) checkAccess(name string, a machine.Access) error {
 	select {
 	case <-s.stop:
 		return errClosed
