@@ -354,3 +354,34 @@ func TestVolatile(t *testing.T) {
 		t.Errorf("it tells that it has begun epoch %d, want 3", began)
 	}
 }
+
+// A lease that another member gives back is free for the next.
+func TestALeaseComesBack(t *testing.T) {
+	cfg := fastct.Config{ID: 1, Members: []machine.NodeID{1, 2, 3}, Retry: 1000, Lambda: 10, Volatile: true, Fixed: true}
+	c, err := NewConsensus(cfg, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Ready()
+	hears := func(from machine.NodeID, body any) any {
+		c.Receive(machine.Now{}, machine.Envelope{From: from, To: 1, Body: body})
+		if sends := c.Ready().Sends; len(sends) > 0 {
+			return sends[0].Body
+		}
+		return nil
+	}
+	of := func(node machine.NodeID, seq uint64) asynclease.Request {
+		return asynclease.Request{Node: node, Life: 1, Seq: seq}
+	}
+	in := asynclease.Interval{First: 1, Last: 10}
+	if got, want := hears(2, asynclease.Lease{Request: of(2, 1), Interval: in}), any(asynclease.Ack{Request: of(2, 1)}); got != want {
+		t.Fatalf("member 2 asks and hears %+v, want %+v", got, want)
+	}
+	if got, refused := hears(3, asynclease.Lease{Request: of(3, 1), Interval: in}).(asynclease.Nack); !refused {
+		t.Fatalf("member 3 asks for the same and hears %+v, want that it is refused", got)
+	}
+	hears(2, asynclease.Give{Request: of(2, 1), From: 1})
+	if got, want := hears(3, asynclease.Lease{Request: of(3, 2), Interval: in}), any(asynclease.Ack{Request: of(3, 2)}); got != want {
+		t.Errorf("member 2 has given its lease back, and member 3 hears %+v, want %+v", got, want)
+	}
+}

@@ -308,3 +308,25 @@ func TestRebaseKeepsWhoIsThere(t *testing.T) {
 		t.Errorf("led by 40: got %s, want %s", got.Format(nil), want.Format(nil))
 	}
 }
+
+// A range without an end goes on behind each cell that it meets.
+func TestOpenRanges(t *testing.T) {
+	c := must(t)(New(three, SetOf(0), []Cell{cell("b", "d", SetOf(0, 1)), cell("f", "h", SetOf(0, 2)), cell("p", "\x00", SetOf(0, 1, 2))}, nil))
+	for from, want := range map[string][2]Set{
+		"a": {SetOf(0), SetOf(0, 1, 2)},
+		"c": {SetOf(0), SetOf(0, 1, 2)},
+		"d": {SetOf(0), SetOf(0, 1, 2)},
+		"q": {SetOf(0, 1, 2), SetOf(0, 1, 2)},
+	} {
+		if every, some := c.HoldersOfRange([]byte(from), []byte("\x00")); every != want[0] || some != want[1] {
+			t.Errorf("from %q on: all of it is held by %b and some by %b, want %b and %b", from, every, some, want[0], want[1])
+		}
+	}
+	c = must(t)(New(three, SetOf(0), []Cell{cell("b", "d", SetOf(0, 1)), cell("f", "h", SetOf(0, 2))}, nil))
+	if every, some := c.HoldersOfRange([]byte("c"), []byte("\x00")); every != SetOf(0) || some != SetOf(0, 1, 2) {
+		t.Errorf("from the midst of the first cell on: all of it is held by %b and some by %b: the second cell and what is in none were left out", every, some)
+	}
+	if every, some := c.Everything(); every != SetOf(0) || some != SetOf(0, 1, 2) {
+		t.Errorf("all of everything is held by %b and some by %b", every, some)
+	}
+}

@@ -255,3 +255,23 @@ func TestWhoComesInherits(t *testing.T) {
 		}
 	}
 }
+
+// A cell that is another than before begins at nothing: it takes over no count of a cell that it
+// was a part of.
+func TestFollowAnotherCell(t *testing.T) {
+	follow := func(c *Counter, cells ...Cell) { c.Follow(must(t)(New(three, 1, cells, nil))) }
+	c := NewCounter(1)
+	follow(c, cell("a", "m", 2), cell("r", "s", 2))
+	times(5, func() { c.Read([]byte("b")) })
+	times(3, func() { c.Read([]byte("r1")) })
+	follow(c, cell("a", "c", 2), cell("c", "m", 2), cell("r", "s", 2))
+	loads := map[string]uint64{}
+	for _, s := range c.Take().Spans {
+		if len(s.End) > 0 {
+			loads[string(s.Key)+"-"+string(s.End)] = s.Load.Reads
+		}
+	}
+	if want := map[string]uint64{"r-s": 3}; !reflect.DeepEqual(loads, want) {
+		t.Errorf("the cells have %v reads, want %v", loads, want)
+	}
+}

@@ -130,3 +130,12 @@ func TestQuestionsWaitForWhatOthersMayHaveSeen(t *testing.T) {
 		}
 	}
 }
+
+// What waits for a round goes into one of them: it would be answered twice, and rounds would go out
+// for ever.
+func TestAsksGoIntoOneRound(t *testing.T) {
+	a := &asks{inbox: []askBatch{{index: 1}, {index: 2}}}
+	if first, again := a.takeInbox(), a.takeInbox(); len(first) != 2 || len(again) != 0 {
+		t.Errorf("of two batches one round takes %d and the next %d", len(first), len(again))
+	}
+}

@@ -151,3 +151,24 @@ func TestWhatIsKeptGoesByItself(t *testing.T) {
 		t.Errorf("a put of what is read at the leader shares an entry with one of what is not: both keep company %q", here)
 	}
 }
+
+// Each change of a range counts until it is in every state, also behind another that is.
+func TestEachInvisibleRangeCounts(t *testing.T) {
+	var u invisible
+	var table keyspan.Table
+	for _, i := range []uint64{3, 5} {
+		set := keyspan.Set{{Key: []byte("a"), End: []byte("c")}, {Key: []byte("x"), End: []byte("z")}}
+		table.Add(i, set, nil)
+		u.add(i, set)
+	}
+	table.Release(3)
+	table.Forget(3)
+	if u.tidy(&table); u.fits() {
+		t.Error("with a range that is in every state a later one was forgotten")
+	}
+	table.Release(5)
+	table.Forget(5)
+	if u.tidy(&table); !u.fits() {
+		t.Error("a range is left that is in every state")
+	}
+}

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"reflect"
 	"testing"
 	"time"
 )
@@ -102,5 +103,30 @@ func TestRoundsOfDistantMembersAreWaitedFor(t *testing.T) {
 	}
 	if rs.reset(); lost(timeout/2-1) || !lost(timeout/2) {
 		t.Errorf("the first round of a leadership is not given up after %v", timeout/2)
+	}
+}
+
+// A round that is confirmed ends when this leader has committed what others may have found to be
+// released, and not before.
+func TestLateRoundsWaitForTheCommit(t *testing.T) {
+	r := keyReader(9)
+	r.leader = 1
+	rs := &r.rounds
+	rs.flying = []round{{id: 1, reads: 5, asks: []askBatch{{}}}}
+	if asks := rs.end(r.moment, &r.effects, 0, readBound{index: 9, committed: 9, last: 12}); len(asks) > 0 || rs.done != 0 {
+		t.Fatalf("of a log to 12, 9 is committed, and %d asks and the reads to %d are answered", len(asks), rs.done)
+	}
+	for _, c := range []struct {
+		committed, done uint64
+		asks            int
+	}{{9, 0, 0}, {11, 0, 0}, {12, 5, 1}, {13, 5, 0}} {
+		if asks := rs.onCommitted(&r.effects, c.committed); len(asks) != c.asks || rs.done != c.done {
+			t.Errorf("committed to %d: %d asks and the reads to %d are answered, want %d and %d", c.committed, len(asks), rs.done, c.asks, c.done)
+		} else if len(asks) > 0 && asks[0].index != 12 {
+			t.Errorf("the ask goes by %d, want 12", asks[0].index)
+		}
+	}
+	if want := []Outcome{ReadReady{Number: 5, Index: 12}}; !reflect.DeepEqual(r.effects.outcomes, want) {
+		t.Errorf("readers are told %+v, want %+v", r.effects.outcomes, want)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/lab/bubble"
 )
 
@@ -29,6 +30,9 @@ func TestPassing(t *testing.T) {
 	} {
 		if got := passing(err); got != want {
 			t.Errorf("%v: waiting may cure it: %v, want %v", err, got, want)
+		}
+		if told := unavailable(err); !errors.Is(told, err) || errors.Is(told, tenure.ErrUnavailable) != want {
+			t.Errorf("%v: a caller is told %v; waiting may cure it: %v", err, told, want)
 		}
 	}
 }

@@ -114,3 +114,19 @@ func TestGuard(t *testing.T) {
 		}
 	}
 }
+
+// TestPunctualityOfAPeer: a peer tells of all its renewals, and what is new since another look.
+func TestPunctualityOfAPeer(t *testing.T) {
+	var p Peer
+	for _, passed := range []time.Duration{3, 3, 9} {
+		p.renewals.note(punctualityParts, passed)
+	}
+	before := p.Punctuality()
+	if before.Total() != 3 || before[3] != 2 || before[9] != 1 {
+		t.Errorf("of three renewals, two of 3 parts and one of 9, the peer tells %d: %d and %d", before.Total(), before[3], before[9])
+	}
+	p.renewals.note(punctualityParts, 9)
+	if now := p.Punctuality().Since(before); now.Total() != 1 || now[9] != 1 {
+		t.Errorf("of one renewal since, of 9 parts, the peer tells %d: %d", now.Total(), now[9])
+	}
+}

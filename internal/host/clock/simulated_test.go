@@ -59,3 +59,18 @@ func TestSimulated(t *testing.T) {
 		})
 	}
 }
+
+// A rate of nothing would put alarms off for ever, and one below makes time go back: both are
+// refused.
+func TestRatesThatAreNone(t *testing.T) {
+	for _, rate := range []float64{0, -1} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("a rate of %v is taken", rate)
+				}
+			}()
+			NewSimulated(0).SetRate(rate)
+		}()
+	}
+}

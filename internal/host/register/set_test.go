@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumregister"
 )
@@ -530,4 +531,19 @@ func inBubble() int {
 	stacks = stacks[:runtime.Stack(stacks, true)]
 	mine := regexp.MustCompile(`synctest bubble \d+`).Find(stacks) // the caller comes first
 	return len(regexp.MustCompile(string(mine)+`\b`).FindAll(stacks, -1))
+}
+
+// The registers of a set go by the machine's clock, unless another is given.
+func TestTheClockOfASet(t *testing.T) {
+	stores, _ := memories(1)
+	set := newSet(t, stores)
+	for range 2 {
+		before := clock.Now()
+		for clock.Now() == before {
+			runtime.Gosched()
+		}
+		if got, after := set.now(), clock.Now(); got <= before || got > after {
+			t.Errorf("the set's clock shows %d between %d and %d", got, before, after)
+		}
+	}
 }

@@ -232,18 +232,18 @@ func TestWaits(t *testing.T) {
 	for _, id := range []uint64{3, 4} {
 		s := &w.shards[id%16]
 		wait := s.byID[id]
-		wait.since = time.Unix(1000, 0)
+		wait.since = time.Unix(1001, -1)
 		s.byID[id] = wait
 	}
 	for range 2 {
-		w.expire(time.Unix(1000, 1), func(since time.Time) int { return int(since.Unix()) })
+		w.expire(time.Unix(1001, 0), func(since time.Time) int { return int(since.Unix()) })
 		want("expired", 2, 10) // the bytes of the request are there until it is answered
 		if w.shards[3].byID[3].answer != nil {
 			t.Fatal("who has waited for too long, and was told so, would be answered again: there is no room for a second answer")
 		}
 	}
 	if got(old) != 1000 || got(oldFree) != 1000 || got(old) != -1 || got(young) != -1 {
-		t.Error("those that waited for long are to be answered once, and the others not")
+		t.Error("those that waited for long are to be answered once, by when they began to wait, and the others not")
 	}
 	w.expire(time.Unix(999, 0), func(time.Time) int { t.Error("none waits for so long"); return 0 })
 	w.answer(3, 1)
@@ -370,6 +370,7 @@ func TestWhatIsAnnouncedAgain(t *testing.T) {
 		{"the same", []*pb.Member{{ID: 2}, {ID: 1, Name: "a", ClientURLs: []string{"http://x", "http://y"}}}, true},
 		{"another name", []*pb.Member{{ID: 1, Name: "b", ClientURLs: []string{"http://x", "http://y"}}}, false},
 		{"fewer client URLs", []*pb.Member{{ID: 1, Name: "a", ClientURLs: []string{"http://x"}}}, false},
+		{"another client URL", []*pb.Member{{ID: 1, Name: "a", ClientURLs: []string{"http://x", "http://z"}}}, false},
 		{"another member's", []*pb.Member{{ID: 2, Name: "a", ClientURLs: []string{"http://x", "http://y"}}}, false},
 	} {
 		if got := announced(tt.told, me); got != tt.want {
@@ -469,5 +470,14 @@ func TestOthers(t *testing.T) {
 		if got := majorityOf(n); got != want {
 			t.Errorf("a majority of %d is %d, want %d", n, got, want)
 		}
+	}
+}
+
+// A group may be founded by any number of voters, and its log begins with all of them.
+func TestAllVotersFoundTheGroup(t *testing.T) {
+	ids := []uint64{11, 12, 13, 14, 15, 16, 17, 18, 19}
+	voters := replica.Genesis(nodeIDs(ids)).Snapshot.GetConfState().GetVoters()
+	if !slices.Equal(voters, ids) {
+		t.Errorf("founded by %v, the group has the voters %v", ids, voters)
 	}
 }

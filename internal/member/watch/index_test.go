@@ -50,6 +50,11 @@ func TestIndexAgainstScan(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Fatalf("step %d: key %q has watchers %v, want %v", step, k, got, want)
 		}
+		if step%8 == 0 {
+			if n := x.tree.inexact(); n != nil {
+				t.Fatalf("step %d: [%s, %s) takes %q for the largest end below it: keys are looked for where they cannot be", step, n.start, n.end, n.top)
+			}
+		}
 		n := 0
 		x.all(func(*watcher) { n++ })
 		if n != len(all) || x.count != len(all) {
@@ -70,6 +75,26 @@ func TestIndexAgainstScan(t *testing.T) {
 }
 
 // size is how many ranges a tree has.
+// inexact is a node that does not know the largest end below it, or nil.
+func (n *node) inexact() *node {
+	if n == nil {
+		return nil
+	}
+	top := n.end
+	for _, child := range []*node{n.left, n.right} {
+		if wrong := child.inexact(); wrong != nil {
+			return wrong
+		}
+		if child != nil && compareEnds(child.top, top) > 0 {
+			top = child.top
+		}
+	}
+	if n.top != top {
+		return n
+	}
+	return nil
+}
+
 func (n *node) size() int {
 	if n == nil {
 		return 0

@@ -249,3 +249,20 @@ func TestConfigsThatMakeNoMember(t *testing.T) {
 		}
 	}
 }
+
+// The alarm is for the request that was sent first, however many were sent after it.
+func TestTheAlarmIsForTheFirst(t *testing.T) {
+	m, err := asynclease.New(asynclease.Config{ID: 1, Members: []machine.NodeID{1, 2, 3}, Life: 7, Retry: time.Second}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Ready().Alarm != machine.Never {
+		t.Error("an alarm without a request")
+	}
+	for i := range machine.Mono(3) {
+		m.Step(machine.Now{Mono: i}, asynclease.Ask{ID: uint64(i + 1), Interval: asynclease.Interval{First: 10*uint64(i) + 1, Last: 10*uint64(i) + 5}})
+		if got, want := m.Ready().Alarm, machine.Mono(time.Second); got != want {
+			t.Errorf("with %d requests the alarm is at %d, want %d", i+1, got, want)
+		}
+	}
+}

@@ -1,6 +1,8 @@
 package disklease
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -160,5 +162,42 @@ func TestSecondInputs(t *testing.T) {
 	}
 	if left != 1 {
 		t.Errorf("told three times to leave, it left %d times", left)
+	}
+}
+
+// A try that was told to leave leaves, and is not refused, also if its access fails.
+func TestATryThatLeaves(t *testing.T) {
+	l, err := New(Config{ID: machine.ID{1}, Term: time.Second, Delay: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Step(machine.Now{Mono: 1}, TryAcquire{})
+	look := l.Ready().Accesses[0].ID
+	l.Step(machine.Now{Mono: 2}, Leave{})
+	l.Accessed(machine.Now{Mono: 3}, machine.Accessed{ID: look, Err: errors.New("the store is away")})
+	rd := l.Ready()
+	for _, out := range rd.Outcomes {
+		if refused, ok := out.(Refused); ok {
+			t.Errorf("told to leave, it was refused: %v", refused)
+		}
+	}
+	if !slices.Contains(rd.Outcomes, Outcome(Left{})) {
+		t.Errorf("told to leave, and its look failed: %v, want that it left", rd.Outcomes)
+	}
+}
+
+// A claim is a holder or waits: one whose note still shows its place is not counted twice,
+// wherever the record lists it.
+func TestAHolderDoesNotWait(t *testing.T) {
+	ids := []machine.ID{{1}, {2}, {3}}
+	v := machine.Value{Version: machine.Version{Seq: 1, Writer: ids[1]}, Data: record{delay: 1, entries: []entry{
+		{id: ids[0], stamp: 1, slots: 2, token: 1}, {id: ids[1], stamp: 1, slots: 2, token: 2},
+	}}.encode(1)}
+	for i, id := range ids {
+		v.Notes = append(v.Notes, machine.Noted{Writer: id, Data: note{ticket: uint64(i + 1), slots: 2, stamp: 1}.encode()})
+	}
+	st, err := Look(v)
+	if err != nil || len(st.Members) != 2 || st.Waiting != 1 {
+		t.Errorf("two hold and a third waits: %+v, %v", st, err)
 	}
 }

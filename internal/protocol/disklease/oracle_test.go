@@ -96,6 +96,17 @@ func TestOracle(t *testing.T) {
 	s.want("acquired again", s.report(130, Acquired{Token: 9, Deadline: 300}), Leads{9, 300})
 }
 
+// An oracle begins at once: its first effects are there when it is made.
+func TestAnOracleBegins(t *testing.T) {
+	first := machine.Access{ID: 1, Op: machine.Read{}}
+	o := NewOracle(machine.ID{7}, func(machine.ID) Claim {
+		return &claimed{rd: machine.Ready[Outcome]{Accesses: []machine.Access{first}, Alarm: 50}}
+	}, machine.Now{})
+	if rd := o.Ready(); len(rd.Accesses) != 1 || rd.Accesses[0] != first || rd.Alarm != 50 {
+		t.Errorf("a new oracle has %+v to do, want the look of its claim and the alarm of that", rd)
+	}
+}
+
 func TestOracleLeaves(t *testing.T) {
 	s := newStand(t)
 	s.report(1, Acquired{Token: 5, Deadline: 100})

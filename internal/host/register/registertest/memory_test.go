@@ -1,6 +1,8 @@
 package registertest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -154,5 +156,21 @@ func TestTheSuiteHasTeeth(t *testing.T) {
 				t.Errorf("%s did not notice", c.want)
 			}
 		})
+	}
+}
+
+// A write that fails is a failure of the store, and ends the check: what comes after it would judge
+// something else.
+func TestAWriteThatFails(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	went := false
+	errs := check{"Write", func(p *probe) {
+		set, _ := p.set()
+		p.write(set.register("x"), "v")
+		went = true
+	}}.judge(ctx, memories(1, time.Millisecond, func(s register.Store) register.Store { return s }))
+	if len(errs) != 1 || !errors.Is(errs[0], context.Canceled) || went {
+		t.Errorf("a write fails: the check says %v, and goes on: %v", errs, went)
 	}
 }

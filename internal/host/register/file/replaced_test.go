@@ -1,0 +1,110 @@
+package file
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/tenure-lease/tenure/internal/host/register"
+)
+
+// A handle that has met another store in the place of its own stops for good, also if its own comes
+// back: what was written meanwhile is not known to it.
+func TestTheStoreComesBackAfterAnother(t *testing.T) {
+	b := newBench(t, InitOptions{})
+	s := b.open()
+	do(t, s, put("x", 3, 1, "three"))
+	away := filepath.Join(t.TempDir(), "away")
+	if err := os.Rename(b.dir, away); err != nil {
+		t.Fatal(err)
+	}
+	h := testHeader
+	h.Set[0]++
+	if err := errors.Join(os.Mkdir(b.dir, 0o700), Init(b.dir, h, InitOptions{})); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, s, query("x"), register.ErrMismatch)
+	if err := errors.Join(os.RemoveAll(b.dir), os.Rename(away, b.dir)); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, s, query("x"), register.ErrMismatch)
+	fails(t, s, put("x", 4, 1, "four"), register.ErrMismatch)
+	shows(t, b.open(), "x", "3 three")
+}
+
+// A store that cannot be read is shown as such, and not as one without handles.
+func TestADumpOfWhatIsGone(t *testing.T) {
+	b := newBench(t, InitOptions{})
+	s := b.open()
+	do(t, s, put("x", 3, 1, "three"))
+	away := filepath.Join(t.TempDir(), "away")
+	if err := os.Rename(b.dir, away); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for h, err := range s.Dump() {
+		if n++; !errors.Is(err, register.ErrGone) {
+			t.Errorf("a dump of a store that is gone shows %+v, %v, want ErrGone", h, err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("a dump of a store that is gone has %d lines, want one that says so", n)
+	}
+	if err := os.Rename(away, b.dir); err != nil { // the handle says farewell there
+		t.Fatal(err)
+	}
+}
+
+// A device has no size in the directory that names it, and is opened all the same.
+func TestTheSizeOfADevice(t *testing.T) {
+	h := storeHeader{Header: testHeader, single: true, areas: 2, slots: 4}
+	s, err := openDevice(os.DevNull, h, Options{ReadOnly: true, Clock: realClock})
+	if err != nil {
+		t.Fatalf("a device, whose directory shows no size for it: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	short := filepath.Join(t.TempDir(), "device")
+	if err := os.WriteFile(short, make([]byte, block), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openDevice(short, h, Options{ReadOnly: true, Clock: realClock}); !errors.Is(err, register.ErrDamaged) {
+		t.Errorf("a file that is too short for its areas: %v, want ErrDamaged", err)
+	}
+}
+
+// keepsAll is a file system from which nothing may be removed.
+type keepsAll struct{ FS }
+
+func (keepsAll) Remove(path string) error {
+	return &fs.PathError{Op: "remove", Path: path, Err: fs.ErrPermission}
+}
+
+// A file that is still there was not discarded. One that is gone already was.
+func TestDiscarding(t *testing.T) {
+	b := newBench(t, InitOptions{})
+	const place = "left"
+	if err := os.WriteFile(filepath.Join(b.dir, handlesDir, place), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		fs   FS
+		want error
+	}{{keepsAll{OS}, fs.ErrPermission}, {OS, nil}, {OS, nil}} {
+		d := &directory{path: b.dir, files: host{fs: tt.fs}}
+		if err := d.discard(place); !errors.Is(err, tt.want) {
+			t.Errorf("to discard a file: %v, want %v", err, tt.want)
+		}
+	}
+}
+
+// This host's file system says so if it cannot rename a file.
+func TestARenameOfNothing(t *testing.T) {
+	dir := t.TempDir()
+	if err := OS.Rename(filepath.Join(dir, "a"), filepath.Join(dir, "b")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("to rename what is not there: %v, want %v", err, fs.ErrNotExist)
+	}
+}
