@@ -52,7 +52,7 @@ With --listen we do not campaign but print the leaders, one a line, until a sign
 			ctx := context.Background()
 			if listen {
 				if len(args) != 1 {
-					return errors.New("--listen takes the name of an election and nothing else")
+					return cli.Usagef("--listen takes the name of an election and nothing else")
 				}
 				t.claim.Name = args[0]
 				return listenLeaders(ctx, &t, o, cmd.OutOrStdout())

@@ -40,15 +40,15 @@ func (e *every) register(flags *pflag.FlagSet) {
 func (e *every) complete(flags *pflag.FlagSet, t *tenancy) error {
 	switch {
 	case !flags.Changed("every") && e.retry:
-		return errors.New("--retry is about runs in a period: give --every, too")
+		return cli.Usagef("--retry is about runs in a period: give --every, too")
 	case !flags.Changed("every"):
 		return nil
 	case e.period <= 0:
-		return fmt.Errorf("--every %v: give a positive time, such as 20h", e.period)
+		return cli.Usagef("--every %v: give a positive time, such as 20h", e.period)
 	case t.claim.Slots != 1:
-		return errors.New("--every is for one run at a time: leave out -n and --shared")
+		return cli.Usagef("--every is for one run at a time: leave out -n and --shared")
 	case len(t.argv) == 0:
-		return fmt.Errorf("which command? write: tenure lock %s --every %v -- COMMAND", t.claim.Name, e.period)
+		return cli.Usagef("which command? write: tenure lock %s --every %v -- COMMAND", t.claim.Name, e.period)
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func leaseListCommand() *cobra.Command {
 			return withLeaser(at, func(ctx context.Context, l tenure.Leaser) error {
 				lister, ok := l.(tenure.Lister)
 				if !ok {
-					return fmt.Errorf("the engine at %s cannot list names; ask for one by `tenure lease show NAME`", at)
+					return cli.Usagef("the engine at %s cannot list names; ask for one by `tenure lease show NAME`", at)
 				}
 				prefix := ""
 				if len(args) > 0 {
@@ -128,12 +128,9 @@ func withLeaser(at string, f func(context.Context, tenure.Leaser) error) error {
 	defer l.Close()
 	err = f(ctx, l)
 	if errors.Is(err, tenure.ErrClaim) {
-		return err
+		return cli.Usage(err)
 	}
-	if err != nil {
-		return cli.Exit(cli.ExitUnavailable, err)
-	}
-	return nil
+	return cli.Otherwise(cli.ExitUnavailable, err)
 }
 
 // completeNames completes the first argument with names that are held.

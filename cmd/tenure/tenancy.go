@@ -45,13 +45,13 @@ func (t *tenancy) complete(cmd *cobra.Command, args []string) error {
 	switch {
 	case dash < 0 && len(args) == 1 && t.asJSON, dash == 1 && len(args) > 1:
 	case dash == 1:
-		return errors.New("there is no command after --")
+		return cli.Usagef("there is no command after --")
 	case len(args) == 0 || dash == 0:
-		return fmt.Errorf("which name? write: tenure %s NAME -- COMMAND", cmd.Name())
+		return cli.Usagef("which name? write: tenure %s NAME -- COMMAND", cmd.Name())
 	case len(args) == 1:
-		return fmt.Errorf("which command? write: tenure %s %s -- COMMAND, or --events to hold the lease without one", cmd.Name(), args[0])
+		return cli.Usagef("which command? write: tenure %s %s -- COMMAND, or --events to hold the lease without one", cmd.Name(), args[0])
 	default:
-		return fmt.Errorf("put -- before the command: tenure %s %s -- %s …", cmd.Name(), args[0], args[1])
+		return cli.Usagef("put -- before the command: tenure %s %s -- %s …", cmd.Name(), args[0], args[1])
 	}
 	t.claim.Name, t.argv = args[0], args[1:]
 	ttl := t.claim.TTL
@@ -65,7 +65,7 @@ func (t *tenancy) complete(cmd *cobra.Command, args []string) error {
 		}
 		t.events = newEvents(w)
 	}
-	return err
+	return cli.Usage(err)
 }
 
 // start catches signals and opens the engine.
@@ -240,7 +240,7 @@ func refusal(err error) error {
 	case errors.Is(err, context.DeadlineExceeded): // others were quicker
 		code = cli.ExitNotAcquired
 	case errors.Is(err, tenure.ErrClaim), errors.Is(err, tenure.ErrTTLTooShort):
-		code = cli.ExitFailure
+		code = cli.ExitUsage
 	}
 	return cli.Exit(code, err)
 }
@@ -251,8 +251,8 @@ var exitHelp = fmt.Sprintf(`The exit code is the command's own (%d and the signa
   %d   the lease was lost, or about to be, and the command was stopped
   %d   the server cannot be reached or does not answer; the command was not run
   %d  the command cannot be run; %d: it cannot be found
-  %d    the command line or the claim makes no sense`,
-	cli.ExitSignal, cli.ExitNotAcquired, cli.ExitLost, cli.ExitUnavailable, cli.ExitCannotRun, cli.ExitNotFound, cli.ExitFailure)
+  %d   the command line or the claim makes no sense; the command was not run`,
+	cli.ExitSignal, cli.ExitNotAcquired, cli.ExitLost, cli.ExitUnavailable, cli.ExitCannotRun, cli.ExitNotFound, cli.ExitUsage)
 
 // guardHelp is in the help of lock and elect.
 const guardHelp = `The command runs in a process group of its own, gets the signals that we get, and
@@ -292,6 +292,8 @@ func (w *wait) String() string {
 }
 
 func (w *wait) Type() string { return "duration" }
+
+func (w *wait) Wants() string { return "a time with its unit, such as 10s, or 0 to try once" }
 
 func (w *wait) Set(s string) error {
 	d, err := time.ParseDuration(s)
