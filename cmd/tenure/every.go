@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -31,9 +30,7 @@ var everyHelp = fmt.Sprintf(`
 func (e *every) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&e.period, "every", 0, "run the command once in so much time (`duration`), on whichever host comes first")
 	flags.BoolVar(&e.retry, "retry", false, "with --every: run it again where it has failed, or its host died")
-	if info, err := os.Stderr.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-		e.words = os.Stderr
-	}
+	e.words = people()
 }
 
 // complete checks what was given, together with the claim.

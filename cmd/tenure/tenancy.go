@@ -25,7 +25,8 @@ type tenancy struct {
 	at     string
 	events events
 	asJSON bool
-	argv   []string // of the command; empty to hold without one
+	argv   []string  // of the command; empty to hold without one
+	words  io.Writer // for people; nil where none look on
 
 	ended   func(lease tenure.Lease, code int, err error) error // called when the command has exited; may be nil
 	signals chan os.Signal
@@ -64,6 +65,8 @@ func (t *tenancy) complete(cmd *cobra.Command, args []string) error {
 			w = cmd.ErrOrStderr()
 		}
 		t.events = newEvents(w)
+	} else {
+		t.words = people()
 	}
 	return cli.Usage(err)
 }
@@ -131,10 +134,11 @@ func (t *tenancy) acquire(ctx context.Context, l tenure.Leaser, patience wait) (
 // admission tries first, so that a wait can be told from none.
 func (t *tenancy) admission(ctx context.Context, l tenure.Leaser, patience wait) (tenure.Lease, error) {
 	lease, err := l.TryAcquire(ctx, t.claim)
-	if !errors.As(err, new(tenure.HeldError)) || patience.set && patience.limit == 0 {
+	var held tenure.HeldError
+	if !errors.As(err, &held) || patience.set && patience.limit == 0 {
 		return lease, err
 	}
-	t.waiting(ctx, l)
+	defer t.tellWait(ctx, l, held)()
 	return l.Acquire(ctx, t.claim)
 }
 
@@ -158,18 +162,6 @@ func (t *tenancy) calm(ctx context.Context) (context.Context, func()) {
 // code for it.
 func (t *tenancy) interrupted() error {
 	return cli.Exit(cli.ExitSignal+int(t.caught.(syscall.Signal)), fmt.Errorf("stopped waiting for %q: %v", t.claim.Name, t.caught))
-}
-
-// waiting prints the event of a wait that begins.
-func (t *tenancy) waiting(ctx context.Context, l tenure.Leaser) {
-	if t.events.lines == nil {
-		return
-	}
-	ev := event{Event: "waiting", Name: t.claim.Name}
-	if s, err := l.Observe(ctx, t.claim.Name); err == nil && len(s.Holders) > 0 {
-		ev.Holder, ev.Token, ev.Deadline = s.Holders[0].Holder, s.Holders[0].Token, &s.Holders[0].Until
-	}
-	t.events.print(ev)
 }
 
 // under runs the command under the lease, or holds the lease until a signal or
