@@ -28,7 +28,7 @@ bench tells what to expect of it.`,
 		Example: "  tenure lease list\n  tenure lease show backup -o json\n  tenure lease init --at file:///mnt/shared/leases --ttl 30s\n  tenure lease bench --at file:///mnt/shared/leases",
 		Args:    cobra.NoArgs,
 	}
-	cmd.AddCommand(leaseListCommand(), leaseShowCommand(), leaseInitCommand(), leaseRestoreCommand(), leaseBenchCommand())
+	cmd.AddCommand(leaseListCommand(), leaseShowCommand(), leaseBreakCommand(), leaseInitCommand(), leaseRestoreCommand(), leaseBenchCommand())
 	return cmd
 }
 
