@@ -54,7 +54,14 @@ var Schemes = []string{"etcd", "etcds", "file", "flease", "redis", "rediss"}
 func Open(ctx context.Context, url string) (tenure.Leaser, error) {
 	scheme, rest, ok := strings.Cut(url, "://")
 	if !ok {
-		return nil, fmt.Errorf("%w %q has no scheme: write for instance etcd://%s", ErrURL, url, strings.TrimPrefix(url, "//"))
+		instance := "etcd://" + strings.TrimPrefix(url, "//")
+		switch {
+		case strings.HasPrefix(url, ".") || strings.HasPrefix(url, "~"):
+			instance = "file:///DIR, with the whole path"
+		case strings.HasPrefix(url, "/") && !strings.HasPrefix(url, "//"):
+			instance = "file://" + url
+		}
+		return nil, fmt.Errorf("%w %q has no scheme: write for instance %s", ErrURL, url, instance)
 	}
 	switch scheme {
 	case "etcd", "etcds":

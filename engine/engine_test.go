@@ -178,6 +178,8 @@ func TestBadURLs(t *testing.T) {
 	for url, want := range map[string]string{
 		"":                            "has no scheme: write for instance etcd://",
 		"127.0.0.1:2379":              "has no scheme: write for instance etcd://127.0.0.1:2379",
+		"/tmp/shared":                 "has no scheme: write for instance file:///tmp/shared",
+		"./shared":                    "has no scheme: write for instance file:///DIR, with the whole path",
 		"zk://a":                      `no engine is called "zk"; there are etcd, etcds`,
 		"http://a:2379":               "write etcd://a:2379",
 		"https://a:2379":              "write etcds://a:2379",

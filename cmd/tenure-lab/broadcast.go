@@ -298,9 +298,9 @@ the least and the greatest rate. -o json has each round besides.`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			switch {
 			case len(b.clients) == 0 || slices.Min(b.clients) < 1 || b.payload < 0 || b.payload > broadcast.MessageBytesMax || b.length <= 0:
-				return fmt.Errorf("--clients %v, --payload %d, --time %v: want at least one client, up to %d bytes, and some time", b.clients, b.payload, b.length, broadcast.MessageBytesMax)
+				return cli.Usagef("--clients %v, --payload %d, --time %v: want at least one client, up to %d bytes, and some time", b.clients, b.payload, b.length, broadcast.MessageBytesMax)
 			case b.rounds < 1:
-				return fmt.Errorf("--rounds %d: want at least one", b.rounds)
+				return cli.Usagef("--rounds %d: want at least one", b.rounds)
 			}
 			ctx, stop := cli.UntilSignal(cmd.Context())
 			defer stop()

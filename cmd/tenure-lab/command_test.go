@@ -2,10 +2,13 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/tenure-lease/tenure/internal/cli"
 )
 
 func TestMain(m *testing.M) {
@@ -37,10 +40,9 @@ func TestHelp(t *testing.T) {
 func labOut(args ...string) (stdout, stderr string, err error) {
 	var out, errs bytes.Buffer
 	root := rootCommand()
-	root.SetArgs(args)
 	root.SetOut(&out)
 	root.SetErr(&errs)
-	err = root.Execute()
+	err = cli.Execute(root, args)
 	return out.String(), errs.String(), err
 }
 
@@ -60,4 +62,18 @@ func (l *lockedBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
+}
+
+// Wrong usage has an exit code of its own, which no measurement has.
+func TestWrongUsageOfTheLab(t *testing.T) {
+	for line, says := range map[string]string{
+		"nosuch": "is no command", "sim nosuch": "there is no protocol", "sim replica x": "is too much", "flease --duration 5": "such as 15s",
+		"figure5 --members 2": "groups of 3", "broadcast --rounds 0": "want at least one",
+	} {
+		_, _, err := labOut(strings.Fields(line)...)
+		var exit cli.ExitError
+		if !errors.As(err, &exit) || exit.Code != cli.ExitUsage || !strings.Contains(err.Error(), says) {
+			t.Errorf("tenure-lab %s: %v, want exit code %d and %q", line, err, cli.ExitUsage, says)
+		}
+	}
 }

@@ -31,7 +31,7 @@ tenure; and, beside it, the first time as the paper's Figure 2 has it, which wai
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if delay <= 0 || term < 12*delay {
-				return fmt.Errorf("a term of %v is too short for a delay of %v: make it at least 12 times as long", term, delay)
+				return cli.Usagef("a term of %v is too short for a delay of %v: make it at least 12 times as long", term, delay)
 			}
 			contests := []diskleasesim.Contest{}
 			for _, n := range []int{1, 2, 3, 10, 30, 100, 300, 1000} {

@@ -52,11 +52,11 @@ are in no figure.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, n := range sizes {
 				if n < 3 || n > 15 {
-					return fmt.Errorf("--members %d: want groups of 3 to 15", n)
+					return cli.Usagef("--members %d: want groups of 3 to 15", n)
 				}
 			}
 			if broadcasts < 0 {
-				return fmt.Errorf("--broadcasts %d: want a number of messages, or 0 to measure nothing", broadcasts)
+				return cli.Usagef("--broadcasts %d: want a number of messages, or 0 to measure nothing", broadcasts)
 			}
 			counted, err := abcastsim.CountFigure5(seed, sizes...)
 			if err != nil {

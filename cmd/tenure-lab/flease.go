@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -66,10 +65,10 @@ measured when the peers have forgotten them.`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if peers < 1 || leases < 0 || callers < 1 {
-				return errors.New("want at least one peer and one caller, and no negative number of leases")
+				return cli.Usagef("want at least one peer and one caller, and no negative number of leases")
 			}
 			if d <= 0 || hold <= 0 {
-				return errors.New("--duration and --hold are how long it is measured: give each a positive time")
+				return cli.Usagef("--duration and --hold are how long it is measured: give each a positive time")
 			}
 			b := fleaseBench{Peers: peers, TMaxS: tmax.Seconds(), Callers: callers, Leases: leases, CPUs: runtime.NumCPU()}
 			if err := b.run(tmax, d, hold, os.Stderr); err != nil {

@@ -35,10 +35,10 @@ A thousand peers take some minutes. A seed always gives the same figures.`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(peers) == 0 || slices.Min(peers) < 1 || slices.Max(peers) > fleasescale.MaxPeers {
-				return fmt.Errorf("--peers %v: name numbers of peers from 1 to %d", peers, fleasescale.MaxPeers)
+				return cli.Usagef("--peers %v: name numbers of peers from 1 to %d", peers, fleasescale.MaxPeers)
 			}
 			if run.UnderWay < 1 || run.Resources < 1 {
-				return fmt.Errorf("%d claims of %d resources: there have to be some", run.UnderWay, run.Resources)
+				return cli.Usagef("%d claims of %d resources: there have to be some", run.UnderWay, run.Resources)
 			}
 			rates := []fleasescale.Rate{}
 			for _, n := range peers {

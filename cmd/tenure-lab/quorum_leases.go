@@ -88,10 +88,10 @@ type quorumLeasesBench struct {
 // check refuses what would fail later, perhaps after hours.
 func (b *quorumLeasesBench) check() error {
 	if l := b.plan.Length; l != 0 && (l < quorumlease.MinTTL || l > quorumlease.MaxTTL) {
-		return fmt.Errorf("--lease %v: want from %v to %v, as a member has it, or 0 for leases as shipped", l, quorumlease.MinTTL, quorumlease.MaxTTL)
+		return cli.Usagef("--lease %v: want from %v to %v, as a member has it, or 0 for leases as shipped", l, quorumlease.MinTTL, quorumlease.MaxTTL)
 	}
 	if b.realTime < 3*time.Second {
-		return fmt.Errorf("--real-time %v: want 3 s at least, and a minute for figures to go by", b.realTime)
+		return cli.Usagef("--real-time %v: want 3 s at least, and a minute for figures to go by", b.realTime)
 	}
 	if b.svg != "" {
 		if err := os.MkdirAll(b.svg, 0o755); err != nil {

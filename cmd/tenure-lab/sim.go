@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -110,14 +109,14 @@ trace_hash stands for all that happened in all worlds: equal hashes, equal runs.
 			}
 			i := slices.IndexFunc(protocols(), func(p sim.Protocol) bool { return p.Name == args[0] })
 			if i < 0 {
-				return fmt.Errorf("there is no protocol %q; `tenure-lab sim` lists them", args[0])
+				return cli.Usagef("there is no protocol %q; `tenure-lab sim` lists them", args[0])
 			}
 			s.protocol = protocols()[i]
 			switch {
 			case s.worlds < 1:
-				return fmt.Errorf("--worlds %d: want at least 1", s.worlds)
+				return cli.Usagef("--worlds %d: want at least 1", s.worlds)
 			case s.workers < 0 || s.failures < 0 || s.notes < 0:
-				return errors.New("--workers, --failures and --notes cannot be negative")
+				return cli.Usagef("--workers, --failures and --notes cannot be negative")
 			case cmd.Flags().Changed("seed") && !cmd.Flags().Changed("worlds"):
 				return s.one(cmd)
 			}

@@ -115,7 +115,7 @@ func unavailable(at string) func(tenure.Leaser, error) (tenure.Leaser, error) {
 		case err == nil:
 			return l, nil
 		case errors.Is(err, engine.ErrURL):
-			return nil, cli.Exit(cli.ExitFailure, err)
+			return nil, cli.Usage(err)
 		case strings.HasPrefix(at, "etcd"):
 			err = fmt.Errorf("%w (--at or TENURE_AT names the server; `tenure serve` starts one)", err)
 		}

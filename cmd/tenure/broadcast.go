@@ -61,7 +61,7 @@ func (o *memberOptions) config() (c broadcast.Config, err error) {
 func (o *memberOptions) start(log io.Writer) (*broadcast.Node, error) {
 	c, err := o.config()
 	if err != nil {
-		return nil, err
+		return nil, cli.Usage(err)
 	}
 	c.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	if c.Listener, err = net.Listen("tcp", c.Members[c.ID]); err != nil {

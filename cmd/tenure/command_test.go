@@ -29,8 +29,7 @@ func command(t *testing.T, args ...string) (out string, err error) {
 	var b bytes.Buffer
 	root := rootCommand()
 	root.SetOut(&b)
-	root.SetArgs(args)
-	err = root.Execute()
+	err = cli.Execute(root, args)
 	return b.String(), err
 }
 
@@ -38,7 +37,7 @@ func command(t *testing.T, args ...string) (out string, err error) {
 func wantRefused(t *testing.T, err error, says string) {
 	t.Helper()
 	var exit cli.ExitError
-	if err == nil || errors.As(err, &exit) && exit.Code != cli.ExitFailure || !strings.Contains(err.Error(), says) {
+	if !errors.As(err, &exit) || exit.Code != cli.ExitUsage || !strings.Contains(err.Error(), says) {
 		t.Errorf("error %v, want it refused with %q", err, says)
 	}
 }
@@ -190,7 +189,7 @@ func TestExitCodes(t *testing.T) {
 	_, badURL := unavailable("etcd://a")(nil, fmt.Errorf("%w: odd", engine.ErrURL))
 	wantExit(t, atEtcd, cli.ExitUnavailable)
 	wantExit(t, atFile, cli.ExitUnavailable)
-	wantExit(t, badURL, cli.ExitFailure)
+	wantExit(t, badURL, cli.ExitUsage)
 	if atEtcd == nil || !strings.Contains(atEtcd.Error(), "tenure serve") || strings.Contains(fmt.Sprint(atFile), "tenure serve") {
 		t.Errorf("at an etcd: %v; at a directory: %v; want that tenure serve starts the former", atEtcd, atFile)
 	}
@@ -200,14 +199,14 @@ func TestExitCodes(t *testing.T) {
 		}
 	}
 	for code, want := range map[codes.Code]int{
-		codes.InvalidArgument: 0, codes.PermissionDenied: 0, codes.Unimplemented: 0,
+		codes.InvalidArgument: cli.ExitUsage, codes.PermissionDenied: 0, codes.Unimplemented: 0,
 		codes.Unavailable: cli.ExitUnavailable, codes.DeadlineExceeded: cli.ExitUnavailable, codes.Unknown: cli.ExitUnavailable,
 	} {
 		err := trouble("etcd://a", status.Error(code, "quorumlease: odd"))
 		if want != 0 {
 			wantExit(t, err, want)
-		} else {
-			wantRefused(t, err, "")
+		} else if errors.As(err, new(cli.ExitError)) {
+			t.Errorf("%v: %v has an exit code of its own", code, err)
 		}
 		if code == codes.InvalidArgument && err.Error() != "odd" {
 			t.Errorf("what makes no sense is told as %q", err)

@@ -34,7 +34,8 @@ exit with its code. COMMAND finds in its environment what lock gives it, and
 ourselves included, with TENURE_LEASE, TENURE_TOKEN and TENURE_LEADER of that one.
 It is not killed when the leader changes again: make it quick.
 
-With --listen we do not campaign but print the leaders, one a line, until a signal.
+With --listen we do not campaign but print the leaders, one a line, until a signal, and
+(vacant) when nobody leads.
 
 ` + guardHelp + `
 
@@ -52,7 +53,7 @@ With --listen we do not campaign but print the leaders, one a line, until a sign
 			ctx := context.Background()
 			if listen {
 				if len(args) != 1 {
-					return errors.New("--listen takes the name of an election and nothing else")
+					return cli.Usagef("--listen takes the name of an election and nothing else")
 				}
 				t.claim.Name = args[0]
 				return listenLeaders(ctx, &t, o, cmd.OutOrStdout())
@@ -142,20 +143,44 @@ func listenLeaders(ctx context.Context, t *tenancy, o cli.Output, w io.Writer) e
 	return tellLeaders(ctx, tenure.Election{Leaser: l, Claim: t.claim}, o, w)
 }
 
-// tellLeaders prints each leader until the context ends, or the reader has gone.
+// seenLeader is a line of elect --listen -o json.
+type seenLeader struct {
+	tenure.Holding
+	Vacant bool `json:"vacant,omitempty"` // nobody leads, and all else is empty
+}
+
+// tellLeaders prints each leader, and each time when there is none, until the context ends, or the
+// reader has gone.
 func tellLeaders(ctx context.Context, e tenure.Election, o cli.Output, w io.Writer) error {
-	for leader, err := range e.Observe(ctx) {
+	s, err := e.Leaser.Observe(ctx, e.Claim.Name)
+	told := seenLeader{Vacant: true, Holding: tenure.Holding{Token: ^uint64(0)}} // none of any state
+	for ; ctx.Err() == nil; s, err = tenure.Await(ctx, e.Leaser, s) {
 		if err != nil {
 			return refusal(err)
 		}
-		if o == "json" {
-			err = json.NewEncoder(w).Encode(leader)
-		} else {
-			_, err = fmt.Fprintf(w, "%s\t%d\n", leader.Holder, leader.Token)
+		leader := seenLeader{Vacant: true}
+		if len(s.Holders) > 0 {
+			leader = seenLeader{Holding: s.Holders[0]}
 		}
-		if err != nil {
+		if leader.Token == told.Token {
+			continue
+		}
+		told = leader
+		if err := leader.print(o, w); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (l seenLeader) print(o cli.Output, w io.Writer) (err error) {
+	switch {
+	case o == "json":
+		err = json.NewEncoder(w).Encode(l)
+	case l.Vacant:
+		_, err = fmt.Fprintln(w, "(vacant)")
+	default:
+		_, err = fmt.Fprintf(w, "%s\t%d\n", l.Holder, l.Token)
+	}
+	return err
 }

@@ -73,18 +73,22 @@ func (c changing) Await(_ context.Context, s tenure.State) (tenure.State, error)
 		return s, c.fails
 	}
 	s.Holders = c.leaders[*c.asked-1 : *c.asked]
+	if s.Holders[0].Token == 0 {
+		s.Holders = nil // nobody leads
+	}
 	return s, nil
 }
 
 // Each leader is told in a line. A listener that cannot go on ends with the exit code of the reason,
 // and so does one whose output is not read.
 func TestTellsLeaders(t *testing.T) {
-	leaders := []tenure.Holding{{Holder: "one", Token: 7, Slots: 1}, {Holder: "two", Token: 8, Slots: 1}}
+	leaders := []tenure.Holding{{}, {Holder: "one", Token: 7, Slots: 1}, {Holder: "one", Token: 7, Slots: 1}, {}, {Holder: "two", Token: 8, Slots: 1}}
+	vacant := `{"holder":"","token":0,"slots":0,"until":"0001-01-01T00:00:00Z","vacant":true}` + "\n"
 	for form, want := range map[cli.Output]string{
-		"table": "one\t7\ntwo\t8\n",
-		"json":  `{"holder":"one","token":7,"slots":1,"until":"0001-01-01T00:00:00Z"}` + "\n" + `{"holder":"two","token":8,"slots":1,"until":"0001-01-01T00:00:00Z"}` + "\n",
+		"table": "(vacant)\none\t7\n(vacant)\ntwo\t8\n",
+		"json":  vacant + `{"holder":"one","token":7,"slots":1,"until":"0001-01-01T00:00:00Z"}` + "\n" + vacant + `{"holder":"two","token":8,"slots":1,"until":"0001-01-01T00:00:00Z"}` + "\n",
 	} {
-		for fails, code := range map[error]int{tenure.ErrUnavailable: cli.ExitUnavailable, fmt.Errorf("%w: odd", tenure.ErrClaim): cli.ExitFailure, errors.New("odd"): cli.ExitUnavailable} {
+		for fails, code := range map[error]int{tenure.ErrUnavailable: cli.ExitUnavailable, fmt.Errorf("%w: odd", tenure.ErrClaim): cli.ExitUsage, errors.New("odd"): cli.ExitUnavailable} {
 			var out strings.Builder
 			e := tenure.Election{Leaser: changing{leaders: leaders, fails: fails, asked: new(int)}}
 			wantExit(t, tellLeaders(t.Context(), e, form, &out), code)
@@ -104,13 +108,13 @@ func TestTellsLeaders(t *testing.T) {
 
 // The exit code of a listener that cannot begin shows the reason.
 func TestListenExitCodes(t *testing.T) {
-	for at, want := range map[string]int{"file://" + t.TempDir() + "/none": cli.ExitUnavailable, "zk://a": cli.ExitFailure, "etcd://127.0.0.1:1": cli.ExitUnavailable} {
+	for at, want := range map[string]int{"file://" + t.TempDir() + "/none": cli.ExitUnavailable, "zk://a": cli.ExitUsage, "etcd://127.0.0.1:1": cli.ExitUnavailable} {
 		if code, out, errs := ran(t, "elect", "n", "--listen", "--at", at); code != want || out != "" || !strings.HasPrefix(errs, "tenure: ") {
 			t.Errorf("listening at %s ends with %d, %q, %q; want %d", at, code, out, errs, want)
 		}
 	}
-	if code, _, errs := ran(t, "elect", "n/", "--listen", "--at", "local"); code != cli.ExitFailure {
-		t.Errorf("listening for a name that there is not ends with %d, %q, want %d", code, errs, cli.ExitFailure)
+	if code, _, errs := ran(t, "elect", "n/", "--listen", "--at", "local"); code != cli.ExitUsage {
+		t.Errorf("listening for a name that there is not ends with %d, %q, want %d", code, errs, cli.ExitUsage)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -31,24 +30,22 @@ var everyHelp = fmt.Sprintf(`
 func (e *every) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&e.period, "every", 0, "run the command once in so much time (`duration`), on whichever host comes first")
 	flags.BoolVar(&e.retry, "retry", false, "with --every: run it again where it has failed, or its host died")
-	if info, err := os.Stderr.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-		e.words = os.Stderr
-	}
+	e.words = people()
 }
 
 // complete checks what was given, together with the claim.
 func (e *every) complete(flags *pflag.FlagSet, t *tenancy) error {
 	switch {
 	case !flags.Changed("every") && e.retry:
-		return errors.New("--retry is about runs in a period: give --every, too")
+		return cli.Usagef("--retry is about runs in a period: give --every, too")
 	case !flags.Changed("every"):
 		return nil
 	case e.period <= 0:
-		return fmt.Errorf("--every %v: give a positive time, such as 20h", e.period)
+		return cli.Usagef("--every %v: give a positive time, such as 20h", e.period)
 	case t.claim.Slots != 1:
-		return errors.New("--every is for one run at a time: leave out -n and --shared")
+		return cli.Usagef("--every is for one run at a time: leave out -n and --shared")
 	case len(t.argv) == 0:
-		return fmt.Errorf("which command? write: tenure lock %s --every %v -- COMMAND", t.claim.Name, e.period)
+		return cli.Usagef("which command? write: tenure lock %s --every %v -- COMMAND", t.claim.Name, e.period)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func TestWhyACommandIsNotRun(t *testing.T) {
 		{tenure.ErrClock, cli.ExitConfig, "clocks disagree"},
 		{tenure.ErrLost, cli.ExitLost, "lease lost"},
 		{tenure.ErrUnavailable, cli.ExitUnavailable, "cannot be reached"},
-		{tenure.ErrClaim, cli.ExitFailure, "bad claim"},
+		{tenure.ErrClaim, cli.ExitUsage, "bad claim"},
 		{cli.Exit(143, errors.New("stopped waiting")), 143, "stopped waiting"},
 	} {
 		for _, people := range []bool{false, true} {

@@ -28,7 +28,7 @@ bench tells what to expect of it.`,
 		Example: "  tenure lease list\n  tenure lease show backup -o json\n  tenure lease init --at file:///mnt/shared/leases --ttl 30s\n  tenure lease bench --at file:///mnt/shared/leases",
 		Args:    cobra.NoArgs,
 	}
-	cmd.AddCommand(leaseListCommand(), leaseShowCommand(), leaseInitCommand(), leaseRestoreCommand(), leaseBenchCommand())
+	cmd.AddCommand(leaseListCommand(), leaseShowCommand(), leaseBreakCommand(), leaseInitCommand(), leaseRestoreCommand(), leaseBenchCommand())
 	return cmd
 }
 
@@ -45,7 +45,7 @@ func leaseListCommand() *cobra.Command {
 			return withLeaser(at, func(ctx context.Context, l tenure.Leaser) error {
 				lister, ok := l.(tenure.Lister)
 				if !ok {
-					return fmt.Errorf("the engine at %s cannot list names; ask for one by `tenure lease show NAME`", at)
+					return cli.Usagef("the engine at %s cannot list names; ask for one by `tenure lease show NAME`", at)
 				}
 				prefix := ""
 				if len(args) > 0 {
@@ -128,12 +128,9 @@ func withLeaser(at string, f func(context.Context, tenure.Leaser) error) error {
 	defer l.Close()
 	err = f(ctx, l)
 	if errors.Is(err, tenure.ErrClaim) {
-		return err
+		return cli.Usage(err)
 	}
-	if err != nil {
-		return cli.Exit(cli.ExitUnavailable, err)
-	}
-	return nil
+	return cli.Otherwise(cli.ExitUnavailable, err)
 }
 
 // completeNames completes the first argument with names that are held.

@@ -75,7 +75,7 @@ releases leases with these for a while. Run it while the storage is as busy as i
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if n < 1 {
-				return fmt.Errorf("--accesses %d: want at least 1", n)
+				return cli.Usagef("--accesses %d: want at least 1", n)
 			}
 			paths, err := benchPaths(at, &single)
 			if err != nil {
@@ -103,19 +103,20 @@ func benchPaths(at string, single *bool) ([]string, error) {
 	var err error
 	switch at {
 	case "":
-		return nil, errors.New("which directory? write: tenure lease bench --at file:///DIRECTORY")
+		return nil, cli.Usagef("which directory? write: tenure lease bench --at file:///DIRECTORY")
 	case atLocal:
 		*single = true
 		cfg, err = local()
 	default:
 		cfg, err = file.ReadURL(at)
+		err = cli.Usage(err)
 	}
 	if err != nil {
 		return nil, err
 	}
 	for _, path := range cfg.Paths {
 		if st, err := os.Stat(path); err == nil && !st.IsDir() {
-			return nil, fmt.Errorf("%s is no directory: bench a directory on the same device", path)
+			return nil, cli.Usagef("%s is no directory: bench a directory on the same device", path)
 		}
 	}
 	return cfg.Paths, nil

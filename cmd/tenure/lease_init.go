@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -67,7 +66,7 @@ On NFS, mount with noac.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if at == "" {
-				return errors.New("where? write: tenure lease init --at file:///DIRECTORY")
+				return cli.Usagef("where? write: tenure lease init --at file:///DIRECTORY")
 			}
 			h, err := initStores(context.Background(), at, spec)
 			if err != nil {
@@ -104,20 +103,20 @@ func initStores(ctx context.Context, at string, spec file.Spec) (register.Header
 	case "file":
 		cfg, err := file.ReadURL(at)
 		if err != nil {
-			return register.Header{}, err
+			return register.Header{}, cli.Usage(err)
 		}
 		return file.Init(ctx, cfg.Paths, spec)
 	case "redis", "rediss":
 		if spec.SingleHost || spec.Handles != 0 {
-			return register.Header{}, errors.New("--single-host and --handles are for directories and devices")
+			return register.Header{}, cli.Usagef("--single-host and --handles are for directories and devices")
 		}
 		cfg, err := redis.ReadURL(at)
 		if err != nil {
-			return register.Header{}, err
+			return register.Header{}, cli.Usage(err)
 		}
 		return redis.Init(ctx, cfg, spec.Spec)
 	}
-	return register.Header{}, fmt.Errorf("%s needs no stores: init is for file:///DIRECTORY and redis://SERVER", at)
+	return register.Header{}, cli.Usagef("%s needs no stores: init is for file:///DIRECTORY and redis://SERVER", at)
 }
 
 func (m madeStores) table(w io.Writer, h register.Header) {

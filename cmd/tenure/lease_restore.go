@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -47,7 +46,7 @@ instead of that one, which must never come back.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if at == "" || server == "" {
-				return errors.New("which server, of which set? Write: tenure lease restore --at redis://a,b,c --server b")
+				return cli.Usagef("which server, of which set? Write: tenure lease restore --at redis://a,b,c --server b")
 			}
 			ctx, stop := cli.UntilSignal(cmd.Context())
 			defer stop()
@@ -71,19 +70,19 @@ instead of that one, which must never come back.`,
 // restore returns the server's address as the set has it.
 func restore(ctx context.Context, at, server string, waits func(server string, d time.Duration)) (string, error) {
 	if scheme, _, _ := strings.Cut(at, ":"); scheme != "redis" && scheme != "rediss" {
-		return "", fmt.Errorf("%s is no set of Redis servers: a directory or device that lost its store is replaced with the whole set, by tenure lease init", at)
+		return "", cli.Usagef("%s is no set of Redis servers: a directory or device that lost its store is replaced with the whole set, by tenure lease init", at)
 	}
 	cfg, err := redis.ReadURL(at)
 	if err != nil {
-		return "", err
+		return "", cli.Usage(err)
 	}
 	if !slices.Contains(cfg.Addrs, server) {
 		named, err := address.Hosts(server, "6379")
 		if err != nil {
-			return "", err
+			return "", cli.Usage(err)
 		}
 		if len(named) != 1 || !slices.Contains(cfg.Addrs, named[0]) {
-			return "", fmt.Errorf("--server %s is none of the servers in --at: %s", server, strings.Join(cfg.Addrs, ", "))
+			return "", cli.Usagef("--server %s is none of the servers in --at: %s", server, strings.Join(cfg.Addrs, ", "))
 		}
 		server = named[0]
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -71,7 +72,7 @@ this as a child, read its lines, and stop when it says "lost" or ends.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if shared {
 				if cmd.Flags().Changed("slots") {
-					return errors.New("--shared and -n exclude each other: a shared lease has room for any number")
+					return cli.Usagef("--shared and -n exclude each other: a shared lease has room for any number")
 				}
 				t.claim.Slots = tenure.Shared
 			}
@@ -91,9 +92,29 @@ this as a child, read its lines, and stop when it says "lost" or ends.
 	o.Register(cmd)
 	flags.StringVar(&t.claim.Holder, "holder", "", "the text that others see about us (default host:pid)")
 	flags.Var(&patience, "wait", "how long to wait for the lease, and the server; 0 to try once")
-	flags.IntVarP(&t.claim.Slots, "slots", "n", 1, "how many may hold the name at once (a semaphore)")
+	t.claim.Slots = 1
+	flags.VarP((*slots)(&t.claim.Slots), "slots", "n", "how many may hold the name at once (a semaphore)")
 	flags.BoolVar(&shared, "shared", false, "hold beside others with --shared, exclude all others")
 	return cmd
+}
+
+// slots is the number of --slots.
+type slots int
+
+func (n *slots) String() string { return strconv.Itoa(int(*n)) }
+func (n *slots) Type() string   { return "int" }
+
+func (n *slots) Wants() string {
+	return "a number of slots, 1 or more; flock's -n, to try once, is --wait 0 here"
+}
+
+func (n *slots) Set(s string) error {
+	v, err := strconv.ParseInt(s, 10, 32)
+	if err != nil || v < 1 || v >= tenure.Shared {
+		return errors.New("want " + n.Wants())
+	}
+	*n = slots(v)
+	return nil
 }
 
 func lock(ctx context.Context, t *tenancy, e *every, patience wait) error {

@@ -45,3 +45,13 @@ func TestJSONMeansEvents(t *testing.T) {
 		}
 	}
 }
+
+// A -n that gets no number of slots is flock's, perhaps, and means not to wait.
+func TestSlotsAreNumbers(t *testing.T) {
+	for _, n := range []string{"--", "true", "0", "-1", "2147483647", "9999999999999999999"} {
+		_, err := command(t, "lock", "n", "--at", "local", "-n", n, "--", "true")
+		wantRefused(t, err, "--wait 0")
+	}
+	_, err := command(t, "lock", "n", "--at", "local", "-n")
+	wantRefused(t, err, "--wait 0")
+}

@@ -124,7 +124,7 @@ func (o *peerOptions) register(flags *pflag.FlagSet) {
 // change.
 func (o peerOptions) complete() (flease.Config, fs.FileMode, error) {
 	bad := func(format string, args ...any) (flease.Config, fs.FileMode, error) {
-		return flease.Config{}, 0, fmt.Errorf(format, args...)
+		return flease.Config{}, 0, cli.Usagef(format, args...)
 	}
 	switch {
 	case o.self == "":
@@ -162,7 +162,7 @@ func (o peerOptions) complete() (flease.Config, fs.FileMode, error) {
 	}
 	cfg, err := flease.ReadPeer(o.self + "@" + list + "?" + q.Encode())
 	if err != nil {
-		return cfg, 0, err
+		return cfg, 0, cli.Usage(err)
 	}
 	return cfg, fs.FileMode(mode), nil
 }
@@ -200,6 +200,9 @@ func runPeer(cfg flease.Config, o peerOptions, mode fs.FileMode, w io.Writer) er
 	p, err := flease.Start(context.Background(), cfg)
 	if err != nil {
 		l.Close()
+		if errors.Is(err, flease.ErrConfig) {
+			return cli.Usage(err)
+		}
 		return err
 	}
 	print := func(e peerEvent, line string) {
@@ -253,10 +256,10 @@ func peerStatusCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			path, ok, err := flease.SocketOfURL(at)
 			if err != nil {
-				return err
+				return cli.Usage(err)
 			}
 			if !ok {
-				return fmt.Errorf("--at %q: want the socket of a peer, flease:///PATH", at)
+				return cli.Usagef("--at %q: want the socket of a peer, flease:///PATH", at)
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			defer cancel()

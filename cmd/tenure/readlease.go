@@ -112,8 +112,10 @@ func trouble(at string, err error) error {
 	switch code := status.Code(err); {
 	case errors.Is(err, errNoReadLeases) || code == codes.Unimplemented:
 		return fmt.Errorf("the server at %s has no read leases to show or set: it is a stock etcd, or a Tenure before they came; it serves all the same, each linearizable read by way of its leader", at)
-	case code == codes.InvalidArgument || code == codes.PermissionDenied:
-		return errors.New(strings.TrimPrefix(status.Convert(err).Message(), "quorumlease: "))
+	case code == codes.InvalidArgument:
+		return cli.Usagef("%s", strings.TrimPrefix(status.Convert(err).Message(), "quorumlease: "))
+	case code == codes.PermissionDenied:
+		return errors.New(status.Convert(err).Message())
 	}
 	return cli.Exit(cli.ExitUnavailable, errors.New(status.Convert(err).Message()))
 }

@@ -59,7 +59,7 @@ tenure.readlease.v1.ReadLease, package readleasepb.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := keyRange(args, prefix)
 			if err != nil {
-				return err
+				return cli.Usage(err)
 			}
 			return withMembers(*at, func(ctx context.Context, client *clientv3.Client, members []*pb.Member) error {
 				holders, err := askHolders(ctx, client, members, r)

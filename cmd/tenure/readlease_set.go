@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -66,11 +65,11 @@ every few seconds themselves. What they have found stays if the policy becomes s
 			policy, err := readLeasePolicy(args[0], order)
 			switch {
 			case err != nil:
-				return errors.New(strings.TrimPrefix(err.Error(), "quorumlease: "))
+				return cli.Usagef("%s", strings.TrimPrefix(err.Error(), "quorumlease: "))
 			case cells != "" && policy != quorumlease.Static:
-				return fmt.Errorf("--cells assigns keys to holders with the policy static only; with %s the leader does that", args[0])
+				return cli.Usagef("--cells assigns keys to holders with the policy static only; with %s the leader does that", args[0])
 			case cells == "" && policy == quorumlease.Static:
-				return errors.New("static needs --cells: the holders of keys, such as 'prefix:/jp/ = tokyo; default = *'; to keep the cells that quorum or cost have found: --cells \"$(tenure read-lease --cells)\"")
+				return cli.Usagef("static needs --cells: the holders of keys, such as 'prefix:/jp/ = tokyo; default = *'; to keep the cells that quorum or cost have found: --cells \"$(tenure read-lease --cells)\"")
 			}
 			return withMembers(*at, func(ctx context.Context, client *clientv3.Client, _ []*pb.Member) error {
 				service := readleasepb.NewReadLeaseClient(client.ActiveConnection())

@@ -41,7 +41,7 @@ that --at names, this command waits for that.
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			id, addr, err := parseMember(add)
 			if err != nil && add != "" {
-				return fmt.Errorf("--add %q: want ID=HOST:PORT", add)
+				return cli.Usagef("--add %q: want ID=HOST:PORT", add)
 			}
 			return o.run(cmd, func(ctx context.Context, c *memberClient) error {
 				body, err := json.Marshal(regrouping{Remove: broadcast.MemberID(remove), ID: id, Address: addr})

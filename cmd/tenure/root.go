@@ -17,8 +17,12 @@ func run(args []string) int {
 
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "tenure",
-		Short:         "Leases for distributed systems: rights that end by themselves",
+		Use:   "tenure",
+		Short: "Leases for distributed systems: rights that end by themselves",
+		Long: `Leases for distributed systems: rights that end by themselves.
+
+Every command exits with 64 if its command line makes no sense; then it has done nothing.
+The other exit codes are in the help of each command, all of them in that of tenure lock.`,
 		Example:       "  tenure serve\n  tenure lock nightly-report -- ./report\n  tenure lease list\n  tenure status",
 		SilenceUsage:  true,
 		SilenceErrors: true,

@@ -5,8 +5,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
 // ran runs a command line as the program does, and returns its standard output and standard
@@ -47,10 +50,10 @@ func TestErrorsAreSaidOnce(t *testing.T) {
 		errs string // all of it, but not its contents
 	}{
 		{[]string{"version"}, 0, "tenure ", ""},
-		{[]string{"version", "-o", "xml"}, 1, "", "want table or json"},
-		{[]string{"odd"}, 1, "", `unknown command "odd"`},
-		{[]string{"serve", "-election-timeout", "odd"}, 1, "", `invalid argument "odd" for "--election-timeout"`},
-		{[]string{"serve", "--election-timeout=odd"}, 1, "", `invalid argument "odd" for "--election-timeout"`},
+		{[]string{"version", "-o", "xml"}, 64, "", "want table or json"},
+		{[]string{"odd"}, 64, "", `"odd" is no command of tenure: tenure --help lists them`},
+		{[]string{"serve", "-election-timeout", "odd"}, 64, "", `--election-timeout "odd": want a whole number`},
+		{[]string{"serve", "--election-timeout=odd"}, 64, "", `--election-timeout "odd": want a whole number`},
 		{[]string{"lease", "show", "n", "--at", "file:///none"}, 69, "", "make the directory first"},
 		{[]string{"lock", "n", "--at", "local", "--", "sh", "-c", "exit 7"}, 7, "", ""}, // which speaks for itself
 	} {
@@ -84,5 +87,28 @@ func TestVersions(t *testing.T) {
 		if out, err := command(t, "version", "-o", form); err != nil || !strings.HasPrefix(out, want) || !strings.Contains(out, here.System) {
 			t.Errorf("as %s: %q, %v", form, out, err)
 		}
+	}
+}
+
+// Each command, and each group of commands, answers a word and a flag that it does not know with the
+// exit code of wrong usage: scripts must not take a typo for success, nor for a command's own failure.
+func TestEachCommandRefusesTypos(t *testing.T) {
+	each(rootCommand(), nil, func(cmd *cobra.Command, path []string) {
+		typos := [][]string{{"--nosuch"}}
+		if cmd.HasSubCommands() {
+			typos = append(typos, []string{"nosuch"})
+		}
+		for _, typo := range typos {
+			_, err := command(t, append(slices.Clone(path), typo...)...)
+			wantRefused(t, err, typo[0])
+		}
+	})
+}
+
+// each calls f for a command and all below it, but those that cobra makes.
+func each(cmd *cobra.Command, path []string, f func(cmd *cobra.Command, path []string)) {
+	f(cmd, path)
+	for _, sub := range cmd.Commands() {
+		each(sub, append(slices.Clone(path), sub.Name()), f)
 	}
 }

@@ -53,14 +53,14 @@ SIGTERM and SIGINT hand leadership over and exit with 0.`,
     --cert-file db1.pem --key-file db1-key.pem --client-cert-auth --trusted-ca-file ca.pem`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("%q is not a flag; a switch that has a value is written --NAME=%s", args[0], args[0])
+				return cli.Usagef("%q is not a flag; a switch that has a value is written --NAME=%s", args[0], args[0])
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			unknown, err := o.complete(cmd.Flags(), os.Environ())
 			if err != nil {
-				return err
+				return cli.Usage(err)
 			}
 			if ignored := ignoredFlags(cmd.Flags()); len(ignored) > 0 {
 				fmt.Fprintf(os.Stderr, "tenure: settings of etcd's that have no effect here: %s\n", strings.Join(ignored, ", "))
@@ -82,7 +82,7 @@ func serve(ctx context.Context, o serveOptions) error {
 	}
 	logger, err := o.logger(os.Stderr)
 	if err != nil {
-		return err
+		return cli.Usage(err)
 	}
 	failed := make(chan error, 1)
 	cfg, err := o.config(logger, func(err error) {
@@ -92,7 +92,7 @@ func serve(ctx context.Context, o serveOptions) error {
 		}
 	})
 	if err != nil {
-		return err
+		return cli.Usage(err)
 	}
 	defer runtime.KeepAlive(respectMemory(memoryLimit(os.DirFS("/"))))
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/tenure-lease/tenure/internal/cli"
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 	"github.com/tenure-lease/tenure/internal/member/node"
 	"github.com/tenure-lease/tenure/internal/member/server"
@@ -234,7 +235,7 @@ func listen(raw string) (net.Listener, error) {
 	}
 	l, err := net.Listen("tcp", u.Host)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w; is another server running there?", raw, err)
+		return nil, cli.Exit(cli.ExitFailure, fmt.Errorf("listen on %s: %w; is another server running there?", raw, err))
 	}
 	return l, nil
 }

@@ -65,7 +65,7 @@ is held up for that, and by whom. tenure read-lease shows more, and changes it.`
 			defer cancel()
 			s, err := askStatus(ctx, at)
 			if err != nil {
-				return cli.Exit(cli.ExitUnavailable, err)
+				return cli.Otherwise(cli.ExitUnavailable, err)
 			}
 			if err := o.Print(cmd.OutOrStdout(), s, func() { s.table(cmd.OutOrStdout()) }); err != nil {
 				return err
@@ -129,7 +129,7 @@ func askStatus(ctx context.Context, at string) (clusterStatus, error) {
 func serverAt(at string) (*clientv3.Client, error) {
 	cfg, err := etcd.ReadURL(at)
 	if err != nil {
-		return nil, err
+		return nil, cli.Usage(err)
 	}
 	return clientv3.New(clientv3.Config{Endpoints: cfg.Endpoints, TLS: cfg.TLS, Logger: zap.NewNop()})
 }

@@ -25,7 +25,8 @@ type tenancy struct {
 	at     string
 	events events
 	asJSON bool
-	argv   []string // of the command; empty to hold without one
+	argv   []string  // of the command; empty to hold without one
+	words  io.Writer // for people; nil where none look on
 
 	ended   func(lease tenure.Lease, code int, err error) error // called when the command has exited; may be nil
 	signals chan os.Signal
@@ -45,13 +46,13 @@ func (t *tenancy) complete(cmd *cobra.Command, args []string) error {
 	switch {
 	case dash < 0 && len(args) == 1 && t.asJSON, dash == 1 && len(args) > 1:
 	case dash == 1:
-		return errors.New("there is no command after --")
+		return cli.Usagef("there is no command after --")
 	case len(args) == 0 || dash == 0:
-		return fmt.Errorf("which name? write: tenure %s NAME -- COMMAND", cmd.Name())
+		return cli.Usagef("which name? write: tenure %s NAME -- COMMAND", cmd.Name())
 	case len(args) == 1:
-		return fmt.Errorf("which command? write: tenure %s %s -- COMMAND, or --events to hold the lease without one", cmd.Name(), args[0])
+		return cli.Usagef("which command? write: tenure %s %s -- COMMAND, or --events to hold the lease without one", cmd.Name(), args[0])
 	default:
-		return fmt.Errorf("put -- before the command: tenure %s %s -- %s …", cmd.Name(), args[0], args[1])
+		return cli.Usagef("put -- before the command: tenure %s %s -- %s …", cmd.Name(), args[0], args[1])
 	}
 	t.claim.Name, t.argv = args[0], args[1:]
 	ttl := t.claim.TTL
@@ -64,8 +65,10 @@ func (t *tenancy) complete(cmd *cobra.Command, args []string) error {
 			w = cmd.ErrOrStderr()
 		}
 		t.events = newEvents(w)
+	} else {
+		t.words = people()
 	}
-	return err
+	return cli.Usage(err)
 }
 
 // start catches signals and opens the engine.
@@ -131,10 +134,11 @@ func (t *tenancy) acquire(ctx context.Context, l tenure.Leaser, patience wait) (
 // admission tries first, so that a wait can be told from none.
 func (t *tenancy) admission(ctx context.Context, l tenure.Leaser, patience wait) (tenure.Lease, error) {
 	lease, err := l.TryAcquire(ctx, t.claim)
-	if !errors.As(err, new(tenure.HeldError)) || patience.set && patience.limit == 0 {
+	var held tenure.HeldError
+	if !errors.As(err, &held) || patience.set && patience.limit == 0 {
 		return lease, err
 	}
-	t.waiting(ctx, l)
+	defer t.tellWait(ctx, l, held)()
 	return l.Acquire(ctx, t.claim)
 }
 
@@ -158,18 +162,6 @@ func (t *tenancy) calm(ctx context.Context) (context.Context, func()) {
 // code for it.
 func (t *tenancy) interrupted() error {
 	return cli.Exit(cli.ExitSignal+int(t.caught.(syscall.Signal)), fmt.Errorf("stopped waiting for %q: %v", t.claim.Name, t.caught))
-}
-
-// waiting prints the event of a wait that begins.
-func (t *tenancy) waiting(ctx context.Context, l tenure.Leaser) {
-	if t.events.lines == nil {
-		return
-	}
-	ev := event{Event: "waiting", Name: t.claim.Name}
-	if s, err := l.Observe(ctx, t.claim.Name); err == nil && len(s.Holders) > 0 {
-		ev.Holder, ev.Token, ev.Deadline = s.Holders[0].Holder, s.Holders[0].Token, &s.Holders[0].Until
-	}
-	t.events.print(ev)
 }
 
 // under runs the command under the lease, or holds the lease until a signal or
@@ -240,7 +232,7 @@ func refusal(err error) error {
 	case errors.Is(err, context.DeadlineExceeded): // others were quicker
 		code = cli.ExitNotAcquired
 	case errors.Is(err, tenure.ErrClaim), errors.Is(err, tenure.ErrTTLTooShort):
-		code = cli.ExitFailure
+		code = cli.ExitUsage
 	}
 	return cli.Exit(code, err)
 }
@@ -251,8 +243,8 @@ var exitHelp = fmt.Sprintf(`The exit code is the command's own (%d and the signa
   %d   the lease was lost, or about to be, and the command was stopped
   %d   the server cannot be reached or does not answer; the command was not run
   %d  the command cannot be run; %d: it cannot be found
-  %d    the command line or the claim makes no sense`,
-	cli.ExitSignal, cli.ExitNotAcquired, cli.ExitLost, cli.ExitUnavailable, cli.ExitCannotRun, cli.ExitNotFound, cli.ExitFailure)
+  %d   the command line or the claim makes no sense; the command was not run`,
+	cli.ExitSignal, cli.ExitNotAcquired, cli.ExitLost, cli.ExitUnavailable, cli.ExitCannotRun, cli.ExitNotFound, cli.ExitUsage)
 
 // guardHelp is in the help of lock and elect.
 const guardHelp = `The command runs in a process group of its own, gets the signals that we get, and
@@ -292,6 +284,8 @@ func (w *wait) String() string {
 }
 
 func (w *wait) Type() string { return "duration" }
+
+func (w *wait) Wants() string { return "a time with its unit, such as 10s, or 0 to try once" }
 
 func (w *wait) Set(s string) error {
 	d, err := time.ParseDuration(s)

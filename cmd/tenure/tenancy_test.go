@@ -348,8 +348,8 @@ func TestRefusals(t *testing.T) {
 		{fmt.Errorf("%w: %w", tenure.ErrUnavailable, context.DeadlineExceeded), cli.ExitUnavailable},
 		{tenure.ErrUnavailable, cli.ExitUnavailable},
 		{errors.New("etcdserver: permission denied"), cli.ExitUnavailable},
-		{fmt.Errorf("%w: no", tenure.ErrClaim), cli.ExitFailure},
-		{tenure.ErrTTLTooShort, cli.ExitFailure},
+		{fmt.Errorf("%w: no", tenure.ErrClaim), cli.ExitUsage},
+		{tenure.ErrTTLTooShort, cli.ExitUsage},
 	} {
 		wantExit(t, refusal(c.err), c.want)
 	}

@@ -12,6 +12,7 @@ import (
 // that they rarely meet those of the commands that lock and elect run.
 const (
 	ExitFailure     = 1
+	ExitUsage       = 64 // the command line makes no sense: nothing was done
 	ExitUnavailable = 69 // the store cannot be reached or does not answer, or failed: no command was run
 	ExitNotAcquired = 75 // somebody else holds the lease: no command was run
 	ExitLost        = 76 // the lease was lost and the command stopped
@@ -31,6 +32,14 @@ type ExitError struct {
 // Exit gives an error an exit code. The error may be nil.
 func Exit(code int, err error) ExitError { return ExitError{code, err} }
 
+// Otherwise gives an error an exit code if it has none.
+func Otherwise(code int, err error) error {
+	if err == nil || errors.As(err, new(ExitError)) {
+		return err
+	}
+	return Exit(code, err)
+}
+
 func (e ExitError) Error() string {
 	if e.Err == nil {
 		return fmt.Sprintf("exit code %d", e.Code)
@@ -40,11 +49,19 @@ func (e ExitError) Error() string {
 
 func (e ExitError) Unwrap() error { return e.Err }
 
+// Execute executes a program's command line. The error of wrong usage has the exit code ExitUsage.
+func Execute(program *cobra.Command, args []string) error {
+	program.SetArgs(args)
+	if err := strict(program, args); err != nil {
+		return err
+	}
+	return program.Execute()
+}
+
 // Run executes a program's command line and returns the exit code. It says an error in a line on
 // standard error; the program's own SilenceErrors and SilenceUsage keep cobra from saying it, too.
 func Run(program *cobra.Command, args []string) int {
-	program.SetArgs(args)
-	err := program.Execute()
+	err := Execute(program, args)
 	if err == nil {
 		return 0
 	}

@@ -8,7 +8,7 @@ import (
 // Scripts go by these.
 func TestExitCodesStay(t *testing.T) {
 	for want, code := range map[int]int{
-		1: ExitFailure, 69: ExitUnavailable, 75: ExitNotAcquired, 76: ExitLost, 126: ExitCannotRun, 127: ExitNotFound, 128: ExitSignal,
+		1: ExitFailure, 64: ExitUsage, 69: ExitUnavailable, 75: ExitNotAcquired, 76: ExitLost, 126: ExitCannotRun, 127: ExitNotFound, 128: ExitSignal,
 	} {
 		if code != want {
 			t.Errorf("the exit code %d is %d now", want, code)

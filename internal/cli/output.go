@@ -20,9 +20,10 @@ func (o *Output) Register(cmd *cobra.Command) {
 
 func (o *Output) String() string { return string(*o) }
 func (o *Output) Type() string   { return "form" }
+func (o *Output) Wants() string  { return "table or json" }
 func (o *Output) Set(s string) error {
 	if s != "table" && s != "json" {
-		return fmt.Errorf("want table or json")
+		return fmt.Errorf("want %s", o.Wants())
 	}
 	*o = Output(s)
 	return nil

@@ -21,10 +21,16 @@ type Progress struct {
 // terminal.
 func NewProgress(f *os.File, of int, what string) *Progress {
 	p := &Progress{of: of, What: what, start: time.Now()}
-	if _, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil {
+	if IsTerminal(f) {
 		p.terminal = f
 	}
 	return p
+}
+
+// IsTerminal reports whether people look on.
+func IsTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	return err == nil
 }
 
 // Show draws the line anew, a few times a second.

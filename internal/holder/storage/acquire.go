@@ -15,17 +15,20 @@ import (
 
 // Acquire implements tenure.Leaser.
 func (l *Leaser) Acquire(ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
-	return holder.Admit(ctx, l.calls, engine{l}, c, false)
+	return holder.Admit(ctx, l.calls, engine{l, nil}, c, false)
 }
 
 // TryAcquire implements tenure.Leaser. It waits for the stores no longer than five
 // seconds, or 16 δ if that is more.
 func (l *Leaser) TryAcquire(ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
-	return holder.Admit(ctx, l.calls, engine{l}, c, true)
+	return holder.Admit(ctx, l.calls, engine{l, nil}, c, true)
 }
 
 // engine is a Leaser as a holder.Engine.
-type engine struct{ *Leaser }
+type engine struct {
+	*Leaser
+	broken []uint64 // tokens of tenures that are to end by force
+}
 
 // Patience implements holder.Engine.
 func (e engine) Patience() time.Duration { return max(5*time.Second, 16*e.Delay()) }
@@ -49,7 +52,7 @@ func (e engine) Contend(in holder.Call, c tenure.Claim) (holder.Claim, error) {
 	}
 	var slow slowness
 	for {
-		x, err := l.pursue(c)
+		x, err := l.pursue(c, e.broken...)
 		if err != nil {
 			return nil, err
 		}

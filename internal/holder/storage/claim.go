@@ -57,8 +57,8 @@ type claim struct {
 	unready []error
 }
 
-// pursue starts the machine of a claim, which does nothing yet.
-func (l *Leaser) pursue(c tenure.Claim) (*claim, error) {
+// pursue starts the machine of a claim, which does nothing yet. It waits for none of the broken tenures.
+func (l *Leaser) pursue(c tenure.Claim, broken ...uint64) (*claim, error) {
 	x := &claim{
 		Lease: holder.Make(&l.clocks, c.Name, c.Holder, nil), slots: c.Slots, delay: c.LockDelay, leaser: l, bound: l.header.Delay,
 		entered: make(chan machine.Accessed, l.header.Of), held: make(chan struct{}),
@@ -71,7 +71,7 @@ func (l *Leaser) pursue(c tenure.Claim) (*claim, error) {
 		ID: x.id, Holder: c.Holder, Slots: c.Slots, LockDelay: c.LockDelay,
 		Term: l.header.Term, Delay: l.header.Delay, Drift: l.header.Drift,
 		Poll:    max(l.header.Term/50, time.Millisecond),
-		Witness: l.witnesses.of(c.Name),
+		Witness: l.witnesses.of(c.Name), Broken: broken,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", tenure.ErrClaim, err)

@@ -2,6 +2,7 @@ package disklease
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/machine"
@@ -46,7 +47,7 @@ func (l *Lease) room() ([]entry, bool) {
 	}
 	var others []entry
 	for _, e := range s.record.entries {
-		if !s.released(e) && !s.dead[e.key()] {
+		if !s.released(e) && !s.dead[e.key()] && !slices.Contains(l.cfg.Broken, e.token) {
 			others = append(others, e)
 		}
 	}

@@ -60,6 +60,10 @@
 //     (T-2).
 //   - Tokens are the Seq of the version of the winning write. The register never shows a
 //     smaller one again, so stuck writes cannot turn tokens back.
+//   - Force. A claim takes over from tenures that its Broken names without a wait, by a write and a
+//     read-back as from the dead. A renewal of theirs that races with it is another contender: one of
+//     the two reads the other's. After that their next renewal finds another's record, and is a loss.
+//     Until then, or their deadline, they hold beside the next claim; tokens tell the two apart.
 //   - A queue. A claim that waits says so in its note, with a ticket, and lets earlier
 //     claims go first while their notes change. That is courtesy: no promise of exclusion
 //     depends on it, and a dead waiter costs others Δ/2+6δ.

@@ -30,6 +30,10 @@ type Config struct {
 	// it read less often. 0: ten δ, at most a fiftieth of Term.
 	Poll time.Duration
 
+	// Broken are the tokens of tenures that an operator ends by force: the claim waits for them as
+	// little as for the released. Until their holders look again they hold beside it.
+	Broken []uint64
+
 	// The fields below are for experiments. Leave them zero.
 
 	// Renewal is how a holder renews.

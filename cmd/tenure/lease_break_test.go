@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/engine"
+	"github.com/tenure-lease/tenure/internal/cli"
+)
+
+// breakable is a Leaser with holders that can be broken.
+type breakable struct {
+	fakeLeaser
+	holders []tenure.Holding
+	broken  *[]uint64 // tokens
+	fails   error
+}
+
+func (b breakable) Observe(_ context.Context, name string) (tenure.State, error) {
+	return tenure.State{Name: name, Holders: b.holders}, nil
+}
+
+func (b breakable) Break(_ context.Context, _ string, tenures []tenure.Holding) error {
+	for _, h := range tenures {
+		*b.broken = append(*b.broken, h.Token)
+	}
+	return b.fails
+}
+
+// A lease is broken only if that is meant: by --yes, or by a yes on a terminal. --token breaks one
+// tenure alone, and the exit code tells why nothing was done.
+func TestWhatIsBroken(t *testing.T) {
+	two := []tenure.Holding{{Holder: "one", Token: 7}, {Holder: "two", Token: 8}}
+	answer := func(s string) io.Reader { return strings.NewReader(s) }
+	for name, tt := range map[string]struct {
+		b       breaking
+		holders []tenure.Holding
+		fails   error
+		broken  []uint64
+		code    int
+		says    string // on either output, or as the error
+	}{
+		"said to be meant":  {breaking{yes: true}, two, nil, []uint64{7, 8}, 0, "one may still act"},
+		"not said":          {breaking{}, two, nil, nil, cli.ExitUsage, "only if --yes"},
+		"answered yes":      {breaking{ask: answer("yes\n")}, two, nil, []uint64{7, 8}, 0, "Warning: two may still act"},
+		"answered no":       {breaking{ask: answer("no\n")}, two, nil, nil, cli.ExitFailure, "the answer was not yes"},
+		"not answered":      {breaking{ask: answer("")}, two, nil, nil, cli.ExitFailure, "the answer was not yes"},
+		"one of two":        {breaking{yes: true, token: 8}, two, nil, []uint64{8}, 0, `broke "n": two, token 8`},
+		"another's token":   {breaking{yes: true, token: 9}, two, nil, nil, cli.ExitNotAcquired, "no tenure with token 9"},
+		"free":              {breaking{yes: true}, nil, nil, nil, 0, `"n" is free`},
+		"free, not meant":   {breaking{token: 7}, nil, nil, nil, 0, `"n" is free`},
+		"as JSON":           {breaking{yes: true, output: "json"}, two[:1], nil, []uint64{7}, 0, `"token": 7`},
+		"free, as JSON":     {breaking{output: "json"}, nil, nil, nil, 0, `"broken": []`},
+		"not confirmed":     {breaking{yes: true}, two[:1], errors.New("odd"), []uint64{7}, cli.ExitUnavailable, "odd"},
+		"a yes to one only": {breaking{ask: answer("yes\n"), token: 7}, two, nil, []uint64{7}, 0, "one may still act"},
+	} {
+		var said strings.Builder
+		var broken []uint64
+		b := tt.b
+		b.name, b.out, b.say = "n", &said, &said
+		if b.output == "" {
+			b.output = "table"
+		}
+		err := b.run(t.Context(), breakable{holders: tt.holders, broken: &broken, fails: tt.fails})
+		if err != nil {
+			said.WriteString(err.Error())
+		}
+		var exit cli.ExitError
+		errors.As(err, &exit)
+		if exit.Code != tt.code || !slices.Equal(broken, tt.broken) || !strings.Contains(said.String(), tt.says) {
+			t.Errorf("%s: broken are %v, with exit code %d, and it says %q; want %v, %d and %q", name, broken, exit.Code, &said, tt.broken, tt.code, tt.says)
+		}
+	}
+	b := breaking{at: "flease:///s", name: "n", yes: true}
+	err := b.run(t.Context(), fakeLeaser{})
+	wantRefused(t, err, "cannot be broken: each peer has promised")
+}
+
+// A lease in a directory is another's at once when it is broken, and without --yes it stays.
+func TestBreakCommand(t *testing.T) {
+	at := "file://" + t.TempDir()
+	if out, err := command(t, "lease", "init", "--at", at, "--ttl", "30s", "--delay", "200ms"); err != nil {
+		t.Fatalf("%s, %v", out, err)
+	}
+	l, err := engine.Open(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	held, err := l.Acquire(t.Context(), tenure.Claim{Name: "n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = command(t, "lease", "break", "n", "--at", at)
+	if wantRefused(t, err, "only if --yes"); held.Check() != nil {
+		t.Errorf("without --yes it was broken: %v", held.Check())
+	}
+	if out, err := command(t, "lease", "break", "n", "--yes", "--at", at); err != nil || !strings.Contains(out, `broke "n"`) {
+		t.Errorf("%s, %v", out, err)
+	}
+	next, err := l.TryAcquire(t.Context(), tenure.Claim{Name: "n"})
+	if err != nil || next.Token() <= held.Token() {
+		t.Errorf("after the break a claim gets %v, %v, want it held with a greater token than %d", next, err, held.Token())
+	}
+}
