@@ -27,7 +27,7 @@ func rootCommand() *cobra.Command {
 	root.SetVersionTemplate("tenure {{.Version}}\n")
 	root.AddCommand(
 		serveCommand(), peerCommand(),
-		lockCommand(), electCommand(), leaseCommand(), statusCommand(), readLeaseCommand(), versionCommand(),
+		lockCommand(), electCommand(), leaseCommand(), statusCommand(), memberCommand(), readLeaseCommand(), versionCommand(),
 		broadcastCommand(), deliverCommand(), regroupCommand(),
 		shepherdCommand(),
 	)

@@ -43,7 +43,7 @@ SIGTERM and SIGINT hand leadership over and exit with 0.`,
     --listen-client-urls http://10.0.0.1:2379,http://127.0.0.1:2379 --advertise-client-urls http://10.0.0.1:2379 \
     --initial-cluster a=http://10.0.0.1:2380,b=http://10.0.0.2:2380,c=http://10.0.0.3:2380
 
-  # A fourth, after: etcdctl member add d --peer-urls=http://10.0.0.4:2380
+  # A fourth, as this prints it: tenure member add d --learner --peer-urls http://10.0.0.4:2380
   tenure serve --name d --initial-cluster-state existing --listen-peer-urls http://10.0.0.4:2380 \
     --initial-advertise-peer-urls http://10.0.0.4:2380 --listen-client-urls http://10.0.0.4:2379 \
     --initial-cluster a=http://10.0.0.1:2380,b=http://10.0.0.2:2380,c=http://10.0.0.3:2380,d=http://10.0.0.4:2380
