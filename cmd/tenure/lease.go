@@ -78,7 +78,8 @@ func leaseShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show the holder of a name, and until when",
-		Long: `Shows who holds a name and until when, and how many wait.
+		Long: `Shows who holds a name and until when, and how many wait; and of a periodic job (tenure
+lock --every) its last run.
 
 Of leases that are kept in storage it shows each store as well: whether it answers and
 how fast, how many processes have it open or died with it, what is damaged. A holder who

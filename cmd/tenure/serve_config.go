@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/tenure-lease/tenure/internal/cli"
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 	"github.com/tenure-lease/tenure/internal/member/node"
 	"github.com/tenure-lease/tenure/internal/member/server"
@@ -44,7 +45,7 @@ type serveOptions struct {
 	readLeaseTTL                            time.Duration
 	client, peer                            tlsOptions
 	tls                                     tlsLimits
-	logLevel, logFormat                     string
+	log                                     cli.Log
 }
 
 const (
@@ -85,8 +86,7 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 	o.client.registerClients(f)
 	o.peer.registerPeers(f)
 	o.tls.register(f)
-	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
-	f.StringVar(&o.logFormat, "log-format", "json", "json or console")
+	o.log.Register(f, slog.LevelInfo)
 	registerForeign(f)
 }
 

@@ -30,6 +30,9 @@ type clusterStatus struct {
 	Members []memberStatus `json:"members"`
 	// ReadLeases is absent if the servers have none, or did not tell.
 	ReadLeases *readLeases `json:"read_leases,omitempty"`
+	// Jobs are periodic ones that were run. More of them may be beyond the keys that were looked at.
+	Jobs     []statusJob `json:"jobs,omitempty"`
+	MoreJobs bool        `json:"more_jobs,omitempty"`
 }
 
 type memberStatus struct {
@@ -59,7 +62,10 @@ answers or there is no leader.
 
 HOLDS is what a member reads by itself at this time, and LOCAL how many of its
 linearizable READS it answered so since it started; the line "read leases" says what
-is held up for that, and by whom. tenure read-lease shows more, and changes it.`,
+is held up for that, and by whom. tenure read-lease shows more, and changes it.
+
+The last runs of periodic jobs (tenure lock --every) are shown if there are any among the
+first 10,000 keys.`,
 		Example: "  tenure status\n  tenure status --at etcd://10.0.0.1:2379 -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -117,6 +123,9 @@ func askStatus(ctx context.Context, at string) (clusterStatus, error) {
 	defer cancel()
 	if leases, err := client.Leases(ask); err == nil {
 		s.Leases = len(leases.Leases)
+	}
+	if jobs, more, err := askJobs(ctx, client); err == nil {
+		s.Jobs, s.MoreJobs = jobs, more && len(jobs) > 0
 	}
 	return s, nil
 }
@@ -249,4 +258,5 @@ func (s clusterStatus) table(w io.Writer) {
 		fmt.Fprintf(tw, "%s\t%s\n", strings.Join(m.URLs, ","), strings.Join(m.Errors, "; "))
 	}
 	tw.Flush()
+	s.jobTable(w)
 }
