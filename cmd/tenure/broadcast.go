@@ -80,6 +80,7 @@ type clientOptions struct{ at string }
 func (o *clientOptions) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.at, "at", "", "`directory` of a member that runs on this machine")
 	_ = cmd.MarkFlagRequired("at")
+	_ = cmd.MarkFlagDirname("at")
 }
 
 // run does something as a client, until it is done or a signal comes.

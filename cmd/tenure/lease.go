@@ -120,7 +120,12 @@ func leaseTable(w io.Writer, states []tenure.State) {
 
 // withLeaser opens the engine for one short command.
 func withLeaser(at string, f func(context.Context, tenure.Leaser) error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	return withLeaserFor(30*time.Second, at, f)
+}
+
+// withLeaserFor is withLeaser with another limit.
+func withLeaserFor(limit time.Duration, at string, f func(context.Context, tenure.Leaser) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	l, err := lookAt(ctx, at)
 	if err != nil {
@@ -144,7 +149,7 @@ func completeNames(at *string) cobra.CompletionFunc {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
 		var names []string
-		_ = withLeaser(cmp.Or(*at, atLocal), func(ctx context.Context, l tenure.Leaser) (err error) {
+		_ = withLeaserFor(completionLimit, cmp.Or(*at, atLocal), func(ctx context.Context, l tenure.Leaser) (err error) {
 			if lister, ok := l.(tenure.Lister); ok {
 				names, err = lister.List(ctx, begun)
 			}

@@ -31,5 +31,6 @@ func rootCommand() *cobra.Command {
 		broadcastCommand(), deliverCommand(), regroupCommand(),
 		shepherdCommand(),
 	)
+	completeAts(root)
 	return root
 }
