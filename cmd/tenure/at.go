@@ -31,12 +31,14 @@ const (
 func atFlag(flags *pflag.FlagSet, at *string) {
 	flags.StringVar(at, "at", os.Getenv("TENURE_AT"),
 		"engine `URL`: file:///DIR[,/DIR2,/DIR3], etcd://host:port,…, redis://host:port,…, flease:///SOCKET, or local; also by TENURE_AT; by default local, with a word about it")
+	annotateAt(flags, atLeases)
 }
 
 // serverFlag registers --at for commands that are about servers.
 func serverFlag(flags *pflag.FlagSet, at *string) {
 	flags.StringVar(at, "at", cmp.Or(os.Getenv("TENURE_AT"), atServer),
 		"server's `URL`: etcd://host:port,… or etcds://…?cacert=F&cert=F&key=F; also by TENURE_AT")
+	annotateAt(flags, atServers)
 }
 
 // settle fills in the place of leases if the user has named none, and tells the user which

@@ -27,6 +27,7 @@ type memberOptions struct {
 	members []string
 	dir     string
 	join    bool
+	log     cli.Log
 }
 
 func (o *memberOptions) flags(cmd *cobra.Command) {
@@ -36,6 +37,7 @@ func (o *memberOptions) flags(cmd *cobra.Command) {
 	f.StringSliceVar(&o.members, "members", nil, "all members as `ID=HOST:PORT`, this one included")
 	f.BoolVar(&o.join, "join", false, "this process is a new member of a group that is there: see tenure regroup")
 	f.StringVar(&o.dir, "data-dir", "", "`directory` of this member, of its own and always the same")
+	o.log.Register(f, slog.LevelWarn)
 	for _, name := range []string{"id", "members", "data-dir"} {
 		_ = cmd.MarkFlagRequired(name)
 	}
@@ -63,7 +65,9 @@ func (o *memberOptions) start(log io.Writer) (*broadcast.Node, error) {
 	if err != nil {
 		return nil, cli.Usage(err)
 	}
-	c.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	if c.Logger, err = o.log.Logger(log); err != nil {
+		return nil, err
+	}
 	if c.Listener, err = net.Listen("tcp", c.Members[c.ID]); err != nil {
 		return nil, cli.Exit(cli.ExitUnavailable, err)
 	}
@@ -76,6 +80,7 @@ type clientOptions struct{ at string }
 func (o *clientOptions) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.at, "at", "", "`directory` of a member that runs on this machine")
 	_ = cmd.MarkFlagRequired("at")
+	_ = cmd.MarkFlagDirname("at")
 }
 
 // run does something as a client, until it is done or a signal comes.

@@ -78,7 +78,8 @@ func leaseShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show the holder of a name, and until when",
-		Long: `Shows who holds a name and until when, and how many wait.
+		Long: `Shows who holds a name and until when, and how many wait; and of a periodic job (tenure
+lock --every) its last run.
 
 Of leases that are kept in storage it shows each store as well: whether it answers and
 how fast, how many processes have it open or died with it, what is damaged. A holder who
@@ -119,7 +120,12 @@ func leaseTable(w io.Writer, states []tenure.State) {
 
 // withLeaser opens the engine for one short command.
 func withLeaser(at string, f func(context.Context, tenure.Leaser) error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	return withLeaserFor(30*time.Second, at, f)
+}
+
+// withLeaserFor is withLeaser with another limit.
+func withLeaserFor(limit time.Duration, at string, f func(context.Context, tenure.Leaser) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	l, err := lookAt(ctx, at)
 	if err != nil {
@@ -140,7 +146,7 @@ func completeNames(at *string) cobra.CompletionFunc {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
 		var names []string
-		_ = withLeaser(cmp.Or(*at, atLocal), func(ctx context.Context, l tenure.Leaser) (err error) {
+		_ = withLeaserFor(completionLimit, cmp.Or(*at, atLocal), func(ctx context.Context, l tenure.Leaser) (err error) {
 			if lister, ok := l.(tenure.Lister); ok {
 				names, err = lister.List(ctx, begun)
 			}

@@ -19,6 +19,9 @@ import (
 type shownLease struct {
 	tenure.State
 	Stores []shownStore `json:"stores,omitempty"` // of leases in storage
+	// LastRun is that of a periodic job (lock --every), if the name is one's.
+	LastRun      *tenure.Run `json:"last_run,omitempty"`
+	LastRunError string      `json:"last_run_error,omitempty"` // why it is not known
 }
 
 type shownStore struct {
@@ -39,13 +42,36 @@ func showLease(ctx context.Context, l tenure.Leaser, name string, o cli.Output, 
 	if err != nil {
 		return err
 	}
-	return o.Print(w, shownLease{s, stores}, func() {
+	shown := shownLease{State: s, Stores: stores}
+	shown.lastRun(ctx, l)
+	return o.Print(w, shown, func() {
 		leaseTable(w, []tenure.State{s})
+		switch {
+		case shown.LastRun != nil:
+			fmt.Fprintf(w, "\nlast run: %s\n", shown.LastRun)
+		case shown.LastRunError != "":
+			fmt.Fprintf(w, "\nlast run: not known: %s\n", shown.LastRunError)
+		}
 		if len(stores) > 0 {
 			fmt.Fprintln(w)
 			storeTable(w, stores)
 		}
 	})
+}
+
+// lastRun looks for the last run of a periodic job, where the engine keeps records.
+func (s *shownLease) lastRun(ctx context.Context, l tenure.Leaser) {
+	if _, ok := l.(tenure.Recorder); !ok {
+		return
+	}
+	// Last does not depend on the period, and any will do.
+	run, err := tenure.Periodic{Leaser: l, Claim: tenure.Claim{Name: s.Name}, Every: 1}.Last(ctx)
+	switch {
+	case err != nil:
+		s.LastRunError = err.Error()
+	case !run.Started.IsZero():
+		s.LastRun = &run
+	}
 }
 
 // storesOf asks the stores of leases in storage, a second long at most.

@@ -41,6 +41,7 @@ type peerOptions struct {
 	clock                string
 	cacert, cert, key    string
 	output               cli.Output
+	log                  cli.Log
 }
 
 func peerCommand() *cobra.Command {
@@ -118,6 +119,7 @@ func (o *peerOptions) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.cacert, "cacert", "", "`file` with the authority whose certificates peers show")
 	flags.StringVar(&o.cert, "cert", "", "`file` with this peer's certificate")
 	flags.StringVar(&o.key, "key", "", "`file` with the certificate's key")
+	o.log.Register(flags, slog.LevelInfo)
 }
 
 // complete makes a configuration of the flags, or returns an error that names the flag to
@@ -192,7 +194,10 @@ func runPeer(cfg flease.Config, o peerOptions, mode fs.FileMode, w io.Writer) er
 
 	floor := cli.HeapFloor()
 	defer runtime.KeepAlive(floor)
-	cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	var err error
+	if cfg.Logger, err = o.log.Logger(os.Stderr); err != nil {
+		return err
+	}
 	l, err := listenSocket(o.listen, mode)
 	if err != nil {
 		return err

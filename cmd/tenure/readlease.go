@@ -89,7 +89,12 @@ a lease by the table above.`,
 
 // withMembers runs one short command with a client of the cluster and its members.
 func withMembers(at string, f func(context.Context, *clientv3.Client, []*pb.Member) error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	return withMembersFor(10*time.Second, at, f)
+}
+
+// withMembersFor is withMembers with another limit.
+func withMembersFor(limit time.Duration, at string, f func(context.Context, *clientv3.Client, []*pb.Member) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	client, err := serverAt(at)
 	if err != nil {

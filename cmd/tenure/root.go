@@ -31,9 +31,10 @@ The other exit codes are in the help of each command, all of them in that of ten
 	root.SetVersionTemplate("tenure {{.Version}}\n")
 	root.AddCommand(
 		serveCommand(), peerCommand(),
-		lockCommand(), electCommand(), leaseCommand(), statusCommand(), readLeaseCommand(), versionCommand(),
+		lockCommand(), electCommand(), leaseCommand(), statusCommand(), memberCommand(), readLeaseCommand(), versionCommand(),
 		broadcastCommand(), deliverCommand(), regroupCommand(),
 		shepherdCommand(),
 	)
+	completeAts(root)
 	return root
 }

@@ -75,13 +75,20 @@ func TestVersions(t *testing.T) {
 			{Key: "vcs", Value: "git"}, {Key: "vcs.revision", Value: "abc"}, {Key: "vcs.time", Value: "2026"}, {Key: "vcs.modified", Value: "true"},
 		},
 	}
-	here := versions{Tenure: "unknown", API: "etcd v3", Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
+	here := versions{Tenure: "unknown", Commit: "unknown", API: "etcd v3", Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
 	if got := versionsIn(nil); got != here {
 		t.Errorf("of a build of which nothing is known: %+v, want %+v", got, here)
 	}
-	here.Tenure, here.Commit, here.API = "v1.2.3", "abc", "etcd v3.2.0"
+	if got := versionsIn(&debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs.modified", Value: "true"}}}); got != here {
+		t.Errorf("of a build that tells no version: %+v, want %+v", got, here)
+	}
+	here.Tenure, here.Commit, here.API = "v1.2.3", "abc+dirty", "etcd v3.2.0"
 	if got := versionsIn(info); got != here {
 		t.Errorf("got %+v, want %+v", got, here)
+	}
+	info.Settings[3].Value = "false"
+	if here.Commit = "abc"; versionsIn(info) != here {
+		t.Errorf("of a clean tree: %+v, want %+v", versionsIn(info), here)
 	}
 	for form, want := range map[string]string{"table": "tenure ", "json": "{"} {
 		if out, err := command(t, "version", "-o", form); err != nil || !strings.HasPrefix(out, want) || !strings.Contains(out, here.System) {

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"runtime"
@@ -43,7 +41,7 @@ SIGTERM and SIGINT hand leadership over and exit with 0.`,
     --listen-client-urls http://10.0.0.1:2379,http://127.0.0.1:2379 --advertise-client-urls http://10.0.0.1:2379 \
     --initial-cluster a=http://10.0.0.1:2380,b=http://10.0.0.2:2380,c=http://10.0.0.3:2380
 
-  # A fourth, after: etcdctl member add d --peer-urls=http://10.0.0.4:2380
+  # A fourth, as this prints it: tenure member add d --learner --peer-urls http://10.0.0.4:2380
   tenure serve --name d --initial-cluster-state existing --listen-peer-urls http://10.0.0.4:2380 \
     --initial-advertise-peer-urls http://10.0.0.4:2380 --listen-client-urls http://10.0.0.4:2379 \
     --initial-cluster a=http://10.0.0.1:2380,b=http://10.0.0.2:2380,c=http://10.0.0.3:2380,d=http://10.0.0.4:2380
@@ -80,7 +78,7 @@ func serve(ctx context.Context, o serveOptions) error {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	logger, err := o.logger(os.Stderr)
+	logger, err := o.log.Logger(os.Stderr)
 	if err != nil {
 		return cli.Usage(err)
 	}
@@ -145,20 +143,4 @@ func respectMemory(limit int64) (floor []byte) {
 		return nil
 	}
 	return cli.HeapFloor()
-}
-
-// logger makes the log that etcd's operators expect: JSON, on stderr.
-func (o *serveOptions) logger(w *os.File) (*slog.Logger, error) {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
-		return nil, fmt.Errorf("--log-level %q: want debug, info, warn or error", o.logLevel)
-	}
-	opts := &slog.HandlerOptions{Level: level}
-	switch o.logFormat {
-	case "json":
-		return slog.New(slog.NewJSONHandler(w, opts)), nil
-	case "console", "text":
-		return slog.New(slog.NewTextHandler(w, opts)), nil
-	}
-	return nil, errors.New("--log-format: want json or console")
 }

@@ -191,7 +191,7 @@ func TestServeLogs(t *testing.T) {
 		lines         int // of one at each level
 		json          bool
 	}{
-		{"debug", "json", 4, true}, {"info", "json", 3, true}, {"warn", "console", 2, false}, {"error", "text", 1, false},
+		{"debug", "json", 4, true}, {"info", "json", 3, true}, {"warn", "console", 2, false}, {"error", "text", 1, false}, {"info", "auto", 3, true},
 	} {
 		f, err := os.Create(filepath.Join(t.TempDir(), "log"))
 		if err != nil {
@@ -202,7 +202,7 @@ func TestServeLogs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		logger, err := o.logger(f)
+		logger, err := o.log.Logger(f)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,7 +223,7 @@ func TestServeLogs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := o.logger(os.Stderr); err == nil || !strings.Contains(err.Error(), flag) {
+		if _, err := o.log.Logger(os.Stderr); err == nil || !strings.Contains(err.Error(), flag) {
 			t.Errorf("%s %s: %v, want it refused", flag, value, err)
 		}
 	}

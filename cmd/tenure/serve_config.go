@@ -45,7 +45,7 @@ type serveOptions struct {
 	readLeaseTTL                            time.Duration
 	client, peer                            tlsOptions
 	tls                                     tlsLimits
-	logLevel, logFormat                     string
+	log                                     cli.Log
 }
 
 const (
@@ -64,7 +64,7 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.advertisePeerURLs, "initial-advertise-peer-urls", []string{defaultPeerURL}, "this member's `URL` for the other members")
 	f.StringSliceVar(&o.advertiseClientURLs, "advertise-client-urls", nil, "this member's `URLs` for clients (default those of --listen-client-urls)")
 	f.StringVar(&o.initialCluster, "initial-cluster", "", "all members, the same on each: `name=url,name=url,…` (default NAME=<initial-advertise-peer-urls>); without effect at a member that has joined")
-	f.StringVar(&o.clusterState, "initial-cluster-state", "new", "new, or existing for a member that was added to a cluster that runs (`etcdctl member add`)")
+	f.StringVar(&o.clusterState, "initial-cluster-state", "new", "new, or existing for a member that was added to a cluster that runs (`tenure member add`)")
 	f.StringVar(&o.clusterToken, "initial-cluster-token", "etcd-cluster", "tells clusters with equal URLs apart")
 	f.IntVar(&o.maxLearners, "max-learners", 1, "members that learn and do not vote, at most; the same on each member")
 	f.IntVar(&o.heartbeatMillis, "heartbeat-interval", 100, "`milliseconds` between heartbeats, the same on each member")
@@ -86,8 +86,7 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 	o.client.registerClients(f)
 	o.peer.registerPeers(f)
 	o.tls.register(f)
-	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
-	f.StringVar(&o.logFormat, "log-format", "json", "json or console")
+	o.log.Register(f, slog.LevelInfo)
 	registerForeign(f)
 }
 
@@ -129,7 +128,7 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 	case "new":
 	case "existing":
 		if !started && len(peers) < 2 {
-			return cfg, fmt.Errorf("--initial-cluster-state existing, and %s is empty: --initial-cluster must name other members, to be asked for the ID of this one, as `etcdctl member add` prints it", o.dataDir)
+			return cfg, fmt.Errorf("--initial-cluster-state existing, and %s is empty: --initial-cluster must name other members, to be asked for the ID of this one, as `tenure member add` prints it", o.dataDir)
 		}
 	default:
 		return cfg, fmt.Errorf("--initial-cluster-state %q: want new or existing", o.clusterState)

@@ -154,7 +154,7 @@ func TestServeSettingsThatMakeNoSense(t *testing.T) {
 			o, err := parse(t, args, tt.environ)
 			if err == nil {
 				var s *server.Server
-				_, err = o.logger(os.Stderr)
+				_, err = o.log.Logger(os.Stderr)
 				if err == nil {
 					var cfg server.Config
 					if cfg, err = o.config(slog.New(slog.DiscardHandler), func(error) {}); err == nil {

@@ -25,7 +25,7 @@ func TestServeDefaults(t *testing.T) {
 		"watch-progress-notify-interval": "10m0s", "auto-compaction-mode": "periodic", "auto-compaction-retention": "0",
 		"read-lease": "leader", "read-lease-order": "", "read-lease-ttl": "200ms", "read-lease-changes": "policy",
 		"client-cert-auth": "false", "peer-client-cert-auth": "false", "peer-skip-client-san-verification": "false",
-		"tls-min-version": "TLS1.2", "tls-max-version": "", "cipher-suites": "[]", "log-level": "info", "log-format": "json",
+		"tls-min-version": "TLS1.2", "tls-max-version": "", "cipher-suites": "[]", "log-level": "info", "log-format": "auto",
 	} {
 		if got := f.Lookup(name); got == nil || got.DefValue != want {
 			t.Errorf("--%s is %v by default, want %q", name, got, want)
@@ -82,7 +82,7 @@ func TestServeFlagsReachTheirEnds(t *testing.T) {
 			t.Errorf("--initial-cluster-state %s: existing %v, want what the flag says", state, cfg.Node.Existing)
 		}
 	}
-	if _, err := o.logger(os.Stderr); err != nil {
+	if _, err := o.log.Logger(os.Stderr); err != nil {
 		t.Error(err)
 	}
 }

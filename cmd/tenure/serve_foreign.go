@@ -51,7 +51,7 @@ var refused = map[string]etcdOnly{
 	"auto-tls":          {true, []string{"false"}, "give --cert-file and --key-file: nobody can tell a certificate that a member makes for itself from a stranger's"},
 	"peer-auto-tls":     {true, []string{"false"}, "give --peer-cert-file, --peer-key-file and --peer-trusted-ca-file: nobody can tell a certificate that a member makes for itself from a stranger's"},
 	"auth-token":        {false, []string{"simple"}, "there are no users and roles; certificates of clients (--trusted-ca-file) decide which may connect"},
-	"force-new-cluster": {true, []string{"false"}, "members that are lost for good are removed with `etcdctl member remove` while a majority is left"},
+	"force-new-cluster": {true, []string{"false"}, "members that are lost for good are removed with `tenure member remove` while a majority is left"},
 	"wal-dir":           {false, nil, "the log is in --data-dir: put that on the disk that is meant"},
 	"proxy":             {false, []string{"off", "false"}, "a member is no proxy"},
 	"enable-v2v3":       {false, nil, "there is no v2 API"},

@@ -14,6 +14,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/tenure-lease/tenure/internal/cli"
 	"github.com/tenure-lease/tenure/internal/holder/etcd"
@@ -28,6 +30,9 @@ type clusterStatus struct {
 	Members []memberStatus `json:"members"`
 	// ReadLeases is absent if the servers have none, or did not tell.
 	ReadLeases *readLeases `json:"read_leases,omitempty"`
+	// Jobs are periodic ones that were run. More of them may be beyond the keys that were looked at.
+	Jobs     []statusJob `json:"jobs,omitempty"`
+	MoreJobs bool        `json:"more_jobs,omitempty"`
 }
 
 type memberStatus struct {
@@ -57,7 +62,10 @@ answers or there is no leader.
 
 HOLDS is what a member reads by itself at this time, and LOCAL how many of its
 linearizable READS it answered so since it started; the line "read leases" says what
-is held up for that, and by whom. tenure read-lease shows more, and changes it.`,
+is held up for that, and by whom. tenure read-lease shows more, and changes it.
+
+The last runs of periodic jobs (tenure lock --every) are shown if there are any among the
+first 10,000 keys.`,
 		Example: "  tenure status\n  tenure status --at etcd://10.0.0.1:2379 -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -94,19 +102,13 @@ func askStatus(ctx context.Context, at string) (clusterStatus, error) {
 	}
 	s.Cluster = fmt.Sprintf("%x", list.Header.ClusterId)
 	s.Members = make([]memberStatus, len(list.Members))
-	answers := make([]*clientv3.StatusResponse, len(list.Members))
-	var asks errgroup.Group
+	answers, errs := askMembers(ctx, client, list.Members)
 	for i, m := range list.Members {
 		s.Members[i] = memberStatus{ID: hexID(m.ID), Name: m.Name, URLs: m.ClientURLs, Learner: m.IsLearner}
-		asks.Go(func() error {
-			var err error
-			if answers[i], err = askMember(ctx, client, m.ClientURLs); err != nil {
-				s.Members[i].Errors = []string{err.Error()}
-			}
-			return nil
-		})
+		if errs[i] != nil {
+			s.Members[i].Errors = []string{errs[i].Error()}
+		}
 	}
-	_ = asks.Wait()
 	s.fill(answers)
 	var there []*pb.Member
 	for i, m := range list.Members {
@@ -122,6 +124,9 @@ func askStatus(ctx context.Context, at string) (clusterStatus, error) {
 	if leases, err := client.Leases(ask); err == nil {
 		s.Leases = len(leases.Leases)
 	}
+	if jobs, more, err := askJobs(ctx, client); err == nil {
+		s.Jobs, s.MoreJobs = jobs, more && len(jobs) > 0
+	}
 	return s, nil
 }
 
@@ -131,6 +136,10 @@ func serverAt(at string) (*clientv3.Client, error) {
 	if err != nil {
 		return nil, cli.Usage(err)
 	}
+	return clientOf(cfg)
+}
+
+func clientOf(cfg etcd.Config) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{Endpoints: cfg.Endpoints, TLS: cfg.TLS, Logger: zap.NewNop()})
 }
 
@@ -141,6 +150,21 @@ func listMembers(ctx context.Context, client *clientv3.Client) (*clientv3.Member
 	return client.MemberList(ctx, clientv3.WithSerializable())
 }
 
+// askMembers asks all members for their status at the same time. Of each it returns the answer, or why there
+// is none.
+func askMembers(ctx context.Context, client *clientv3.Client, members []*pb.Member) ([]*clientv3.StatusResponse, []error) {
+	answers, errs := make([]*clientv3.StatusResponse, len(members)), make([]error, len(members))
+	var asks errgroup.Group
+	for i, m := range members {
+		asks.Go(func() error {
+			answers[i], errs[i] = askMember(ctx, client, m.ClientURLs)
+			return nil
+		})
+	}
+	_ = asks.Wait()
+	return answers, errs
+}
+
 func askMember(ctx context.Context, client *clientv3.Client, urls []string) (*clientv3.StatusResponse, error) {
 	if len(urls) == 0 {
 		return nil, fmt.Errorf("it has not started yet: it has no client URL")
@@ -148,14 +172,29 @@ func askMember(ctx context.Context, client *clientv3.Client, urls []string) (*cl
 	var last error
 	for _, url := range urls {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-		got, err := client.Status(ctx, url)
+		got, err := askURL(ctx, client, url)
 		cancel()
 		if err == nil {
 			return got, nil
 		}
-		last = fmt.Errorf("no answer from %s: %w", url, err)
+		why := status.Convert(err).Message()
+		if status.Code(err) == codes.DeadlineExceeded {
+			why = "nothing came within 2s"
+		}
+		last = fmt.Errorf("no answer from %s: %s", url, why)
 	}
 	return nil, last
+}
+
+// askURL asks once: client.Status would try again for as long as it may where nobody listens.
+func askURL(ctx context.Context, client *clientv3.Client, url string) (*clientv3.StatusResponse, error) {
+	conn, err := client.Dial(url)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	got, err := pb.NewMaintenanceClient(conn).Status(ctx, &pb.StatusRequest{})
+	return (*clientv3.StatusResponse)(got), err
 }
 
 // fill adds the members' answers, nil for those that gave none.
@@ -219,4 +258,5 @@ func (s clusterStatus) table(w io.Writer) {
 		fmt.Fprintf(tw, "%s\t%s\n", strings.Join(m.URLs, ","), strings.Join(m.Errors, "; "))
 	}
 	tw.Flush()
+	s.jobTable(w)
 }

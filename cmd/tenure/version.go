@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -13,7 +14,7 @@ import (
 // versions is what `tenure version` tells.
 type versions struct {
 	Tenure string `json:"tenure"`
-	Commit string `json:"commit,omitempty"`
+	Commit string `json:"commit"`
 	API    string `json:"api"`
 	Go     string `json:"go"`
 	System string `json:"system"`
@@ -24,22 +25,32 @@ func versionOf() versions {
 	return versionsIn(info)
 }
 
-// versionsIn are those of a build, of which nothing may be known.
+// unknown stands for what a build does not tell: a binary of a test, or of sources without their repository.
+const unknown = "unknown"
+
+// versionsIn are those of a build, of which nothing may be known. None is blank.
 func versionsIn(info *debug.BuildInfo) versions {
-	v := versions{Tenure: "unknown", API: "etcd v3", Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
+	v := versions{Tenure: unknown, Commit: unknown, API: "etcd v3", Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
 	if info == nil {
 		return v
 	}
-	v.Tenure = info.Main.Version
+	v.Tenure = cmp.Or(info.Main.Version, unknown)
 	for _, dep := range info.Deps {
 		if dep.Path == "go.etcd.io/etcd/api/v3" {
 			v.API = "etcd " + dep.Version
 		}
 	}
+	modified := ""
 	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			v.Commit = s.Value
+		switch {
+		case s.Key == "vcs.revision":
+			v.Commit = cmp.Or(s.Value, unknown)
+		case s.Key == "vcs.modified" && s.Value == "true":
+			modified = "+dirty" // as in the version of the main module
 		}
+	}
+	if v.Commit != unknown {
+		v.Commit += modified
 	}
 	return v
 }

@@ -56,8 +56,8 @@
 // Each judge is shown false histories in its tests, and the whole is shown members that
 // break a rule, most of them of package replicasim's.
 //
-// Leaders are not asked to move, for Tenure answers MoveLeader with Unimplemented; they
-// lose their office when they are stopped, cut off or removed.
+// Leaders are not asked to move: they lose their office when they are stopped, cut off or
+// removed.
 //
 // On failure the plan is printed and the history is kept; -seed runs the plan again, but
 // not with the same timing.

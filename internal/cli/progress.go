@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"os"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Progress is a line on a terminal that says how far a long run is.
@@ -25,12 +23,6 @@ func NewProgress(f *os.File, of int, what string) *Progress {
 		p.terminal = f
 	}
 	return p
-}
-
-// IsTerminal reports whether people look on.
-func IsTerminal(f *os.File) bool {
-	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	return err == nil
 }
 
 // Show draws the line anew, a few times a second.

@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -13,6 +14,12 @@ import (
 // recordKey is where the record of a name lies: outside of its queue, in which plain etcd clients would
 // wait for it.
 func recordKey(name string) string { return name + ".record" }
+
+// RecordOf returns the name whose record lies at a key, if it is such a key.
+func RecordOf(key string) (name string, ok bool) {
+	name, ok = strings.CutSuffix(key, recordKey(""))
+	return name, ok && tenure.CheckName(name) == nil
+}
 
 // Record implements tenure.Recorder, by a linearizable read.
 func (l *Leaser) Record(outer context.Context, name string) (record []byte, err error) {

@@ -58,6 +58,9 @@ type Backend interface {
 	RemoveMember(ctx context.Context, id uint64) ([]*pb.Member, error)
 	UpdateMember(ctx context.Context, id uint64, peerURLs []string) ([]*pb.Member, error)
 	PromoteMember(ctx context.Context, id uint64) ([]*pb.Member, error)
+	// MoveLeader passes leadership from this member to another one that votes, and waits until
+	// that leads, or ctx ends.
+	MoveLeader(ctx context.Context, to uint64) error
 	// Status is what only Maintenance.Status asks for.
 	Status() Status
 

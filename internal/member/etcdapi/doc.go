@@ -76,6 +76,6 @@
 // # Left out
 //
 // Users and roles, alarms (the list is empty), hashes,
-// snapshots, MoveLeader and Downgrade answer Unimplemented; Defragment has nothing
+// snapshots and Downgrade answer Unimplemented; Defragment has nothing
 // to do and says OK. There are no metrics yet.
 package etcdapi

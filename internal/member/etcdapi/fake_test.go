@@ -219,6 +219,11 @@ func (f *fake) UpdateMember(_ context.Context, id uint64, peerURLs []string) ([]
 	return f.member(id, &pb.Member{ID: id, PeerURLs: peerURLs})
 }
 
+func (f *fake) MoveLeader(_ context.Context, to uint64) error {
+	f.leader.Store(to)
+	return f.failure()
+}
+
 func (f *fake) Status() Status {
 	return Status{CommittedIndex: 44, AppliedIndex: 43, Size: 1000, SizeInUse: 900, IsLearner: true, Errors: []string{"odd"}}
 }

@@ -80,9 +80,23 @@ func (s *maintenanceServer) Snapshot(*pb.SnapshotRequest, pb.Maintenance_Snapsho
 	return status.Error(codes.Unimplemented, "tenure: snapshots cannot be fetched yet; copy the data directory of a stopped member instead")
 }
 
-// MoveLeader is not there yet.
-func (s *maintenanceServer) MoveLeader(context.Context, *pb.MoveLeaderRequest) (*pb.MoveLeaderResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "tenure: leadership cannot be moved yet; a member that is terminated hands it over")
+// moveTimeouts is for how many election timeouts leadership may be on its way. Writes wait
+// meanwhile, so a target that does not answer must not be tried for as long as a client waits.
+const moveTimeouts = 3
+
+// MoveLeader passes leadership from this member to another one. It fails with etcd's timeout if the
+// other does not take it.
+func (s *maintenanceServer) MoveLeader(ctx context.Context, r *pb.MoveLeaderRequest) (*pb.MoveLeaderResponse, error) {
+	moving, cancel := context.WithTimeout(ctx, moveTimeouts*s.config.ElectionTimeout)
+	defer cancel()
+	err := s.backend.MoveLeader(moving, r.TargetID)
+	if err != nil && ctx.Err() == nil && moving.Err() != nil {
+		err = rpctypes.ErrGRPCTimeout
+	}
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	return &pb.MoveLeaderResponse{Header: s.header()}, nil
 }
 
 // Downgrade is not there yet.

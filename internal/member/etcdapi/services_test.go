@@ -174,10 +174,9 @@ func TestUnimplemented(t *testing.T) {
 			_, err := m.Alarm(ctx, &pb.AlarmRequest{Action: pb.AlarmRequest_DEACTIVATE})
 			return err
 		},
-		"hash":        func() error { _, err := m.Hash(ctx, &pb.HashRequest{}); return err },
-		"hash kv":     func() error { _, err := m.HashKV(ctx, &pb.HashKVRequest{}); return err },
-		"move leader": func() error { _, err := m.MoveLeader(ctx, &pb.MoveLeaderRequest{}); return err },
-		"downgrade":   func() error { _, err := m.Downgrade(ctx, &pb.DowngradeRequest{}); return err },
+		"hash":      func() error { _, err := m.Hash(ctx, &pb.HashRequest{}); return err },
+		"hash kv":   func() error { _, err := m.HashKV(ctx, &pb.HashKVRequest{}); return err },
+		"downgrade": func() error { _, err := m.Downgrade(ctx, &pb.DowngradeRequest{}); return err },
 		"snapshot": func() error {
 			stream, err := m.Snapshot(ctx, &pb.SnapshotRequest{})
 			if err == nil {

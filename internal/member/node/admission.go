@@ -233,7 +233,7 @@ func (n *Node) judged(by machine.NodeID, g greeting) error {
 // replaceAdvice says what to do with a member that has lost data.
 func (n *Node) replaceAdvice() string {
 	id, url := uint64(n.id), n.cfg.Peers[n.cfg.Name]
-	return fmt.Sprintf("check --data-dir; if the member's data is lost, remove it and add it again: `etcdctl member remove %x`, `etcdctl member add %s --peer-urls=%s`, then start it with an empty --data-dir and --initial-cluster-state existing", id, n.cfg.Name, url)
+	return fmt.Sprintf("check --data-dir; if the member's data is lost, remove it and add it again: `tenure member remove %x`, `tenure member add %s --peer-urls=%s`, then start it with an empty --data-dir and --initial-cluster-state existing", id, n.cfg.Name, url)
 }
 
 // mayConfirm reports whether a member counts for this one before its log says so: one that

@@ -301,9 +301,9 @@ func TestAWaitForAdmissionIsToldNowAndThen(t *testing.T) {
 				continue
 			}
 			at = append(at, s)
-			wants := []string{"level=WARN", "missing=abc", "etcdctl member remove 1", "--peer-urls=http://a:1"}
+			wants := []string{"level=WARN", "missing=abc", "tenure member remove 1", "--peer-urls=http://a:1"}
 			if joins {
-				wants = []string{"level=WARN", `"confirmed by"=def`, `asked="abc def"`, "a majority of the voters", "etcdctl member remove 1"}
+				wants = []string{"level=WARN", `"confirmed by"=def`, `asked="abc def"`, "a majority of the voters", "tenure member remove 1"}
 			}
 			for _, want := range wants {
 				if !strings.Contains(log.String(), want) {
@@ -394,7 +394,7 @@ func TestWhatOthersRemember(t *testing.T) {
 		{"another start of the same number", greeting{Yours: origin{0xd1, 5<<32 | 8}}, "it was started 5 times, and member b has heard of start 5"},
 	} {
 		err := n.judged(0xb, tt.g)
-		if tt.want == "" && err != nil || tt.want != "" && (!errors.Is(err, errForgetful) || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "etcdctl member remove")) {
+		if tt.want == "" && err != nil || tt.want != "" && (!errors.Is(err, errForgetful) || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "tenure member remove")) {
 			t.Errorf("another member remembers %s: %v, want %q", tt.name, err, tt.want)
 		}
 	}

@@ -185,7 +185,7 @@ func (n *Node) addresses(ro replica.Roster) map[machine.NodeID]string {
 		addr, err := peerAddress(url, n.cfg.PeerTLS != nil)
 		switch {
 		case err != nil: // an earlier version let it in
-			n.logger.Error("a member that cannot be reached: say where it is, by `etcdctl member update`", "member", fmt.Sprintf("%x", m.ID), "name", m.Name, "err", err)
+			n.logger.Error("a member that cannot be reached: say where it is, by `tenure member update`", "member", fmt.Sprintf("%x", m.ID), "name", m.Name, "err", err)
 		case url != n.cfg.Peers[n.cfg.Name]: // else this one has taken its place
 			addrs[machine.NodeID(m.ID)] = addr
 		}

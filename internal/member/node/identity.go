@@ -100,7 +100,7 @@ func (n *Node) recognize(flags []*pb.Member, told map[string]uint64) error {
 	case me != nil && taken && id != uint64(n.id) && now.Find(id) != nil:
 		return fmt.Errorf("node: %s belongs to member %x, but the flags describe member %x, at %s: give every member a --data-dir of its own", n.cfg.DataDir, uint64(n.id), id, own)
 	case me != nil && !slices.Contains(me.PeerURLs, own):
-		n.logger.Warn("the others know this member at another URL than its flags say, and dial that: tell them by `etcdctl member update`", "they dial", me.PeerURLs, "flags", own)
+		n.logger.Warn("the others know this member at another URL than its flags say, and dial that: tell them by `tenure member update`", "they dial", me.PeerURLs, "flags", own)
 	}
 	return nil
 }

@@ -154,7 +154,7 @@ func introduced(ctx context.Context, n *Node, addr, url string) (identity, error
 	}
 	at := slices.IndexFunc(in.Members, func(m founder) bool { return m.URL == url })
 	if at < 0 {
-		return identity{}, fmt.Errorf("%s knows no member at %s: `etcdctl member add %s --peer-urls=%s` first", addr, url, n.cfg.Name, url)
+		return identity{}, fmt.Errorf("%s knows no member at %s: `tenure member add %s --peer-urls=%s` first", addr, url, n.cfg.Name, url)
 	}
 	if slices.Contains(in.Started, in.Members[at].ID) {
 		return identity{}, fmt.Errorf("%s says that the member at %s has run before, and this directory is empty: %w; if its disk was lost, remove it and add it again", addr, url, errForgetful)

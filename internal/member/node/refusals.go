@@ -37,7 +37,7 @@ func refusalAdvice(reason error) string {
 	case errors.Is(reason, peer.ErrVersion):
 		return "run the same version on all members"
 	case errors.Is(reason, peer.ErrUnconfirmed):
-		return "the other member cannot reach this one at the URL that it knows: see --initial-advertise-peer-urls, names and firewalls, or tell the cluster by `etcdctl member update`"
+		return "the other member cannot reach this one at the URL that it knows: see --initial-advertise-peer-urls, names and firewalls, or tell the cluster by `tenure member update`"
 	case errors.Is(reason, peer.ErrRemoved):
 		return "nothing is done on the word of one: this member ends when its own log says so, or most of the others"
 	}

@@ -106,7 +106,7 @@ func TestWhatANewcomerMakesOfAnAnswer(t *testing.T) {
 		url, says string
 	}{
 		{"http://d:1", ""},
-		{"http://x:1", "knows no member at http://x:1: `etcdctl member add n --peer-urls=http://x:1` first"},
+		{"http://x:1", "knows no member at http://x:1: `tenure member add n --peer-urls=http://x:1` first"},
 		{"http://c:1", "has run before, and this directory is empty"},
 		{"http://b:1", "is one of the first, which cannot join"},
 	} {
@@ -146,7 +146,7 @@ func TestWhatANewcomerMakesOfAnAnswer(t *testing.T) {
 func TestAdviceAboutRefusals(t *testing.T) {
 	for reason, want := range map[error]string{
 		peer.ErrDuplicateID: "stop the other process", peer.ErrWrongCluster: "--initial-cluster-token", peer.ErrUnknownMember: "--initial-cluster-token",
-		peer.ErrWrongAddress: "--listen-peer-urls must agree", peer.ErrVersion: "the same version", peer.ErrUnconfirmed: "etcdctl member update",
+		peer.ErrWrongAddress: "--listen-peer-urls must agree", peer.ErrVersion: "the same version", peer.ErrUnconfirmed: "tenure member update",
 		peer.ErrRemoved: "most of the others", errDisk: "see the other member's log",
 	} {
 		if got := refusalAdvice(fmt.Errorf("refused: %w", reason)); !strings.Contains(got, want) {
