@@ -36,6 +36,7 @@ func protocols() []sim.Protocol {
 		replicasim.PushProtocol(),
 		quorumregistersim.Protocol(),
 		diskleasesim.Protocol(),
+		diskleasesim.EndsProtocol(),
 		diskleasesim.ConsensusProtocol(),
 		fleasesim.Protocol(),
 		fleasesim.PaperProtocol(),

@@ -72,15 +72,20 @@ func local() (file.Config, error) {
 
 // openAt opens the engine, with the exit code that trouble deserves.
 func openAt(ctx context.Context, at string) (tenure.Leaser, error) {
-	return unavailable(at)(open(ctx, at, false))
+	return openFor(ctx, at, file.Process)
+}
+
+// openFor is openAt for leases of that kind of holder.
+func openFor(ctx context.Context, at string, holder file.Holder) (tenure.Leaser, error) {
+	return unavailable(at)(open(ctx, at, false, holder))
 }
 
 // lookAt opens the engine to look only, for which no right to write is needed.
 func lookAt(ctx context.Context, at string) (tenure.Leaser, error) {
-	return unavailable(at)(open(ctx, at, true))
+	return unavailable(at)(open(ctx, at, true, file.Process))
 }
 
-func open(ctx context.Context, at string, look bool) (tenure.Leaser, error) {
+func open(ctx context.Context, at string, look bool, holder file.Holder) (tenure.Leaser, error) {
 	var cfg file.Config
 	var err error
 	switch {
@@ -100,6 +105,7 @@ func open(ctx context.Context, at string, look bool) (tenure.Leaser, error) {
 	if err != nil {
 		return nil, err
 	}
+	cfg.Holder = holder
 	l, err := file.Open(ctx, cfg)
 	if err != nil {
 		return nil, err

@@ -172,7 +172,7 @@ func shepherdCommand() *cobra.Command {
 				return fmt.Errorf("the guard's process number: %w", err)
 			}
 			in := &orderPipe{fd: int(os.Stdin.Fd())}
-			obey(in, in.waiting, clock.System, func(group int) {
+			killed := obey(in, in.waiting, clock.System, func(group int) {
 				switch {
 				case group != 0:
 					kernel{}.kill(group, syscall.SIGKILL)
@@ -180,8 +180,20 @@ func shepherdCommand() *cobra.Command {
 					killStarting(guard)
 				}
 			})
+			// We have inherited the guard's lifeline, and our end is the end of the holder. A command may
+			// have closed all files that it did not open.
+			if killed > 0 {
+				awaitEnd(kernel{}, killed)
+			}
 			return nil
 		},
+	}
+}
+
+// awaitEnd returns when none of a group is left.
+func awaitEnd(p processes, group int) {
+	for pause := time.Millisecond; p.alive(group); pause = min(2*pause, 100*time.Millisecond) {
+		time.Sleep(pause)
 	}
 }
 
@@ -244,8 +256,9 @@ func (p *orderPipe) readable(most int) bool {
 
 // obey takes orders until they end, and kills when it is time to: the group, or with 0 the
 // guard, which has told of no group yet. It obeys the orders that wait before it kills, for
-// they may move the time: this process may have been stopped, and its guard not.
-func obey(orders io.Reader, waiting func() bool, c clock.Clock, kill func(group int)) {
+// they may move the time: this process may have been stopped, and its guard not. It returns the group
+// that it killed because the guard has ended, or 0.
+func obey(orders io.Reader, waiting func() bool, c clock.Clock, kill func(group int)) (killed int) {
 	lines := make(chan string)
 	go func() {
 		defer close(lines)
@@ -271,8 +284,9 @@ func obey(orders io.Reader, waiting func() bool, c clock.Clock, kill func(group 
 				}
 				if group > 1 && !deserted {
 					kill(group)
+					return group
 				}
-				return
+				return 0
 			case verb == orderUntil:
 				if due != nil {
 					due.Stop()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/cli"
+	"github.com/tenure-lease/tenure/internal/holder/file"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
@@ -82,13 +83,22 @@ func (t *tenancy) start(ctx context.Context) (tenure.Leaser, error) {
 		}()
 	}
 	ctx, stop := t.calm(ctx)
-	leaser, err := openAt(ctx, t.at)
+	leaser, err := openFor(ctx, t.at, t.holder())
 	stop()
 	if err != nil && t.caught != nil {
 		return nil, t.interrupted()
 	}
 	t.keep()
 	return leaser, err
+}
+
+// holder is the guard with the command and the shepherd, which kills what is left of the command before
+// it ends. Without a command it is a program that reads our lines, and ends no sooner than it reads.
+func (t *tenancy) holder() file.Holder {
+	if len(t.argv) > 0 {
+		return file.Family
+	}
+	return file.Stranger
 }
 
 func (t *tenancy) catch() {

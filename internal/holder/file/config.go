@@ -7,7 +7,10 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/tenure-lease/tenure/internal/holder/storage"
 	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/host/register/file"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // Config says where leases are kept. Only Paths is required.
@@ -21,11 +24,53 @@ type Config struct {
 	SingleHost bool
 	// ReadOnly opens the stores to look only. It needs no right to write, and implies Existing.
 	ReadOnly bool
+	// Holder says which processes are a holder.
+	Holder Holder
 	// State is a directory for observations that later processes on this machine can use. Default
 	// storage.StateDir().
 	State string
 	// Clock measures leases. Default clock.System.
 	Clock clock.Clock
+}
+
+// Holder says which processes have to end before their lease can be another's at once. In sets of one
+// directory that is not shared by network, others on this machine see when the last of them does.
+type Holder int
+
+const (
+	// Process is this process alone: if it has children that go on, they go on without a lease.
+	Process Holder = iota
+	// Family is this process with all that it starts.
+	Family
+	// Stranger is a process that hears from this one, and takes a while to hear of its end. Others
+	// wait as for a holder on another machine.
+	Stranger
+)
+
+// lifelines returns those of the stores, nil if there are none.
+func (cfg Config) lifelines(stores []storage.Place[*file.Store]) storage.Lifelines {
+	if cfg.Holder == Stranger || len(stores) != 1 || stores[0].Err != nil {
+		return nil
+	}
+	return Lifelines(stores[0].Store, storage.BootID(), cfg.Holder == Family)
+}
+
+// Lifelines returns those of a store as package storage wants them, nil if it has none.
+func Lifelines(s *file.Store, boot string, inherit bool) storage.Lifelines {
+	if l := s.Lifelines(boot, inherit); l != nil {
+		return lifelines{l}
+	}
+	return nil
+}
+
+type lifelines struct{ *file.Lifelines }
+
+func (l lifelines) Tie(id machine.ID) (storage.Lifeline, error) {
+	line, err := l.Lifelines.Tie(id)
+	if err != nil {
+		return nil, err
+	}
+	return line, nil
 }
 
 // checkPaths returns an error if paths cannot be those of a set. It does not look for them.

@@ -168,7 +168,7 @@ func (f findings) join(cfg Config) (*Leaser, error) {
 	for i, x := range f {
 		found[i] = storage.Place[*file.Store]{Name: x.path, Store: x.store, Err: x.err}
 	}
-	l, places, err := storage.Join(found, "paths", "stores", storage.Options{Clock: cfg.Clock, State: cfg.State})
+	l, places, err := storage.Join(found, "paths", "stores", storage.Options{Clock: cfg.Clock, State: cfg.State, Lifelines: cfg.lifelines(found)})
 	if err != nil {
 		return nil, err
 	}

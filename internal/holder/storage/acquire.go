@@ -51,24 +51,38 @@ func (e engine) Contend(in holder.Call, c tenure.Claim) (holder.Claim, error) {
 		how = disklease.TryAcquire{}
 	}
 	var slow slowness
+	var ended []disklease.Ended // a try's claims have learned of these
 	for {
 		x, err := l.pursue(c, e.broken...)
 		if err != nil {
 			return nil, err
 		}
 		x.enter(ctx)
+		x.tie(ctx)
 		verdict := x.Verdict()
+		for _, e := range ended {
+			x.driver.Step(e)
+		}
 		x.driver.Step(how)
+		heeded := x.heed(ctx)
 		select {
 		case err = <-verdict:
 		case <-ctx.Done():
 			err = x.gaveUp(ctx)
 		}
+		ended = append(ended, heeded()...)
 		if err == nil && x.Check() == nil {
 			l.witnesses.forget(c.Name)
+			x.succeed(ended)
 			return x, nil
 		}
 		x.depart()
+		if err != nil && in.Try {
+			if more := l.ended(ctx, x.others()); len(more) > 0 {
+				ended = append(ended, more...)
+				continue
+			}
+		}
 		switch {
 		case err == nil: // lost before anybody knew of it
 		case slow.outlast(ctx, x, err):
@@ -139,6 +153,13 @@ func (x *claim) refusal(r disklease.Refused) error {
 		held.Holder, held.Until = s.Holders[0].Holder, s.Holders[0].Until
 	}
 	return held
+}
+
+// others are the members of the register that stood in the way of a try.
+func (x *claim) others() []disklease.Member {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.met
 }
 
 // gaveUp is the error of a caller that does not wait any more. It names the holder, or says that

@@ -44,10 +44,12 @@ type claim struct {
 	records   uint64        // how many were; recording's
 
 	mu      sync.Mutex
-	away    bool  // departing is closed
-	goodbye error // of left
-	trouble error // of the last access, nil if it succeeded
-	slow    error // why a try was given up that others did not stand in the way of
+	tether  *tether // nil: not tied
+	untied  bool    // for good
+	away    bool    // departing is closed
+	goodbye error   // of left
+	trouble error   // of the last access, nil if it succeeded
+	slow    error   // why a try was given up that others did not stand in the way of
 	bound   time.Duration
 	// answered: an access has succeeded at some time.
 	answered bool
@@ -163,6 +165,7 @@ func (x *claim) mind() {
 	}
 	x.driver.Stop()
 	x.leave()
+	x.untie()
 	x.leaser.mu.Lock()
 	delete(x.leaser.claims, x)
 	x.leaser.mu.Unlock()
@@ -191,6 +194,7 @@ func (x *claim) outcomes(outs []disklease.Outcome) {
 		case disklease.Renewed:
 			x.leaser.renewal.Store(int64(x.leaser.clock.Now().Sub(x.renewing)))
 			x.renewing = 0
+			x.noteHeld()
 			if x.Begun() && x.Extend(out.Deadline, 0) {
 				x.Decide(nil)
 			}
@@ -226,6 +230,7 @@ func (x *claim) acquired(a disklease.Acquired) {
 		return
 	}
 	x.renewing = 0
+	x.noteHeld()
 	close(x.held)
 	if x.slots == 1 {
 		x.Decide(nil)

@@ -24,6 +24,8 @@ type Options struct {
 	// Users expect it at StateDir. It is made if it is missing. If it is empty, or cannot be used,
 	// processes remember for themselves.
 	State string
+	// Lifelines tell which holders on this machine have ended. Nil: none is known to.
+	Lifelines Lifelines
 }
 
 // Leaser is a tenure.Leaser over a set of stores. It is a tenure.Awaiter, a
@@ -35,7 +37,9 @@ type Leaser struct {
 	clocks    holder.Clocks
 	witnesses *witnesses
 	troubles  *troubles
-	renewal   atomic.Int64 // the time of the last one
+	lifelines Lifelines
+	tied      chan struct{} // holds a token for each claim that is tied
+	renewal   atomic.Int64  // the time of the last one
 
 	calls  *holder.Calls
 	halt   chan struct{} // closed when Close waits no more for anybody to leave
@@ -61,8 +65,9 @@ func New(set *register.Set, o Options) *Leaser {
 	}
 	l := &Leaser{
 		set: set, header: set.Header(), clock: o.Clock, clocks: holder.Clocks{Mono: o.Clock},
-		calls: holder.NewCalls(context.Background(), nil),
-		halt:  make(chan struct{}), claims: map[*claim]struct{}{},
+		calls:     holder.NewCalls(context.Background(), nil),
+		lifelines: o.Lifelines, tied: make(chan struct{}, mostTied),
+		halt: make(chan struct{}), claims: map[*claim]struct{}{},
 	}
 	l.witnesses = newWitnesses(o.State, l.header.Set)
 	l.troubles = newTroubles(l.header.Of, set.Config(machine.ID{}, true).Quiet)

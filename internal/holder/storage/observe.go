@@ -69,6 +69,9 @@ func (o *onlooker) look(ctx context.Context) (tenure.State, error) {
 	if err != nil {
 		return tenure.State{Name: o.name}, fmt.Errorf("observe %q: %w", o.name, err)
 	}
+	for _, e := range o.leaser.ended(ctx, s.Members) {
+		s.Members = withoutID(s.Members, e.ID)
+	}
 	return o.leaser.state(o.name, s), nil
 }
 

@@ -53,6 +53,9 @@ func StateDir() string {
 	return filepath.Join(base, "tenure")
 }
 
+// BootID names this boot of this machine; "" if it is unknown. Clocks count from the boot.
+func BootID() string { return bootID() }
+
 func newWitnesses(state string, set machine.ID) *witnesses { return witnessesOf(bootID(), state, set) }
 
 // witnessesOf is newWitnesses for a boot.

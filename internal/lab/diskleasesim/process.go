@@ -14,6 +14,7 @@ import (
 type process struct {
 	w      *sim.World
 	j      *judge
+	stage  *stage
 	host   *sim.Process[disklease.LeaseInput, disklease.Outcome]
 	config disklease.Config
 	wrap   func(disklease.Claim, machine.ID) disklease.Claim // over disks, or nil
@@ -75,6 +76,9 @@ func (p *process) contend() {
 	p.host.Start(m)
 	if p.measured > 0 {
 		p.host.Step(disklease.Measured{Delay: p.measured})
+	}
+	for _, e := range p.stage.ends {
+		p.host.Step(e)
 	}
 	p.host.Step(in)
 	if p.w.Chance(p.fickle) {
@@ -145,6 +149,7 @@ func (p *process) crash(down time.Duration) {
 	}
 	p.j.onEnd(p)
 	p.wants = false
+	p.stage.tell(p)
 	p.host.Crash()
 	p.w.After(down, func() {
 		if !p.host.Up() {

@@ -46,6 +46,9 @@ var scripts = []struct {
 	{"release-is-repeated", failedRelease},
 	{"left-after-a-loss", leftAfterLoss},
 	{"released-member-of-anothers-record", releasedMember},
+	{"end-of-a-holder", endOfAHolder},
+	{"unconfirmed-stamp-does-not-end", unconfirmedEnd},
+	{"end-during-a-renewal", endDuringARenewal},
 }
 
 func TestScripts(t *testing.T) {

@@ -15,7 +15,12 @@ const drift = 20_000
 // shipped plays the fail-aware lease under faults of all kinds, then heals them.
 // Trusting leaves out the checks that make it fail-aware.
 func shipped(w *sim.World, onDisks, trusting bool) *judge {
-	s := &stage{w: w, j: &judge{w: w, steady: 1 << 62}, term: term * time.Duration(1+w.Rand.IntN(2)*w.Rand.IntN(6))}
+	return (&stage{w: w}).shipped(onDisks, trusting)
+}
+
+func (s *stage) shipped(onDisks, trusting bool) *judge {
+	w := s.w
+	s.j, s.term = &judge{w: w, steady: 1 << 62}, term*time.Duration(1+w.Rand.IntN(2)*w.Rand.IntN(6))
 	var faults faulty
 	var serve func(*sim.Host, machine.ID, machine.Access)
 	var forget func(machine.ID)

@@ -41,10 +41,13 @@ type stage struct {
 	j         *judge
 	term      time.Duration // Δ
 	processes []*process
+
+	telling bool              // processes are told which claims have ended
+	ends    []disklease.Ended // that were told lately
 }
 
 func (s *stage) add(p *process, drift float64) {
-	p.w, p.j = s.w, s.j
+	p.w, p.j, p.stage = s.w, s.j, s
 	p.host = sim.NewProcess[disklease.LeaseInput, disklease.Outcome](s.w, nil, machine.NodeID(len(s.processes)+1), drift)
 	p.host.Lane = fmt.Sprintf("process %d", p.host.ID)
 	s.processes = append(s.processes, p)

@@ -25,6 +25,10 @@ type plan struct {
 
 	records bool // holders set records
 
+	lifelines bool          // processes have lifelines
+	network   bool          // the file system is a network's
+	copied    time.Duration // from one time that the lifelines are replaced by copies to the next; 0: never
+
 	shared float64 // the part of claims that may be shared
 	idle   float64 // the part of pauses that are longer than the store's Quiet
 	onlook float64 // the part of turns that only look
@@ -43,7 +47,7 @@ type plan struct {
 }
 
 // allCalls are the calls that a plan may choose.
-var allCalls = []string{"open", "create", "list", "listing", "stat", "link", "rename", "remove", "syncdir", "read", "write", "block", "written", "sync"}
+var allCalls = []string{"open", "create", "list", "listing", "stat", "link", "rename", "remove", "syncdir", "read", "write", "block", "written", "sync", "lock"}
 
 func draw(seed uint64) plan {
 	r := world.Rand(seed, "plan")
@@ -94,6 +98,12 @@ func draw(seed uint64) plan {
 	}
 	// A store that went back may have the only copy that counts of what is no lease.
 	p.records = world.Rand(seed, "records").IntN(2) == 0 && !p.older
+	lines := world.Rand(seed, "lifelines")
+	p.lifelines = lines.IntN(3) > 0
+	p.network = lines.IntN(4) == 0
+	if p.lifelines && lines.IntN(3) == 0 {
+		p.copied = 5 * time.Second
+	}
 	return p
 }
 
@@ -119,5 +129,8 @@ func (p plan) String() string {
 	add(p.idle > 0, "long pauses")
 	add(p.shared > 0, "shared")
 	add(p.records, "records")
+	add(p.lifelines, "lifelines")
+	add(p.network, "a network's file system")
+	add(p.copied > 0, "lifelines are replaced")
 	return strings.Join(parts, "; ")
 }

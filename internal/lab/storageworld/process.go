@@ -7,10 +7,12 @@ import (
 	"syscall"
 	"time"
 
+	holder "github.com/tenure-lease/tenure/internal/holder/file"
 	"github.com/tenure-lease/tenure/internal/holder/storage"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/host/register"
 	"github.com/tenure-lease/tenure/internal/host/register/file"
+	"github.com/tenure-lease/tenure/internal/lab/world"
 	"github.com/tenure-lease/tenure/internal/lab/world/holders"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
@@ -20,6 +22,7 @@ type process struct {
 	holders.Holder
 	*scene
 	clock *clock.Simulated
+	host  string // also its boot
 	state string // the host's directory of witnesses
 }
 
@@ -88,7 +91,8 @@ func (x *process) count(op, name string) {
 func (x *process) open() error {
 	var stores []register.Store
 	var errs []error
-	sys := x.tree.FS(x.Process, x.hook)
+	sys := x.tree.FSOn(x.host, x.plan.network, x.Process, x.hook)
+	var lines storage.Lifelines
 	for i := range x.plan.dirs {
 		s, err := file.Open(dir(i), file.Options{
 			Clock: x.clock.Now, FS: sys, Holder: x.Name,
@@ -97,6 +101,9 @@ func (x *process) open() error {
 		if err != nil {
 			errs = append(errs, err)
 			continue
+		}
+		if l := holder.Lifelines(s, x.host, false); x.plan.lifelines && l != nil {
+			lines = counted{l, x.w}
 		}
 		stores = append(stores, s)
 	}
@@ -107,6 +114,29 @@ func (x *process) open() error {
 	if err != nil {
 		return err
 	}
-	x.Leaser = storage.New(set, storage.Options{Clock: x.clock, State: x.state})
+	x.Leaser = storage.New(set, storage.Options{Clock: x.clock, State: x.state, Lifelines: lines})
 	return nil
+}
+
+// counted are lifelines of which a world takes note.
+type counted struct {
+	storage.Lifelines
+	w *world.World
+}
+
+func (c counted) Tie(id machine.ID) (storage.Lifeline, error) {
+	line, err := c.Lifelines.Tie(id)
+	if err == nil {
+		c.w.Count("tied", 1)
+	}
+	return line, err
+}
+
+func (c counted) Ended(id machine.ID, stamp uint64) bool {
+	ended := c.Lifelines.Ended(id, stamp)
+	if ended {
+		c.w.Count("ended", 1)
+		c.w.Trace.Add("the holder of stamp %d of claim %v has ended", stamp, id)
+	}
+	return ended
 }

@@ -168,11 +168,13 @@ func (s *scene) befall() {
 		}
 		return time.Now().Add(every/2 + time.Duration(random.Int64N(int64(every))))
 	}
-	crash, outage := next(s.plan.crashes), next(s.plan.outages)
+	crash, outage, copied := next(s.plan.crashes), next(s.plan.outages), next(s.plan.copied)
 	for {
 		at := crash
-		if outage.Before(at) {
-			at = outage
+		for _, other := range []time.Time{outage, copied} {
+			if other.Before(at) {
+				at = other
+			}
 		}
 		if !at.Before(end) {
 			time.Sleep(time.Until(end))
@@ -189,6 +191,13 @@ func (s *scene) befall() {
 			}
 			s.tree.Crash(random)
 			crash = next(s.plan.crashes)
+			continue
+		}
+		if at == copied {
+			lines := dir(0) + "/lifelines"
+			s.tree.Restore(lines, s.tree.Copy(lines))
+			s.w.Count("lifelines replaced", 1)
+			copied = next(s.plan.copied)
 			continue
 		}
 		s.outage(random)
@@ -226,7 +235,7 @@ func (s *scene) set(out int) {
 
 // process starts a process.
 func (s *scene) process(name, host string, c *clock.Simulated, seed uint64) *process {
-	x := &process{scene: s, clock: c, Holder: holders.Holder{
+	x := &process{scene: s, clock: c, host: host, Holder: holders.Holder{
 		World: s.w, Judge: s.judge, Name: name, Process: s.w.Start(name), Seed: seed, Stop: s.stop, Calm: s.calm, Steady: s.steady,
 		Habits: holders.Habits{
 			Workers: s.plan.workers, Names: s.plan.names, Term: s.plan.header.Term, Quiet: s.plan.header.Quiet(),

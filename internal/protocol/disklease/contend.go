@@ -11,7 +11,10 @@ import (
 // maxRecord is what every register takes, in bytes. It bounds how many can share.
 const maxRecord = 2800
 
-func (l *Lease) look(now machine.Mono) { l.access(now, looking, machine.Read{}) }
+func (l *Lease) look(now machine.Mono) {
+	l.hurry = false
+	l.access(now, looking, machine.Read{})
+}
 
 // decide chooses a contender's next step after a read: lines 4 to 9.
 func (l *Lease) decide(now machine.Mono) {
@@ -242,8 +245,28 @@ func (l *Lease) pause(now machine.Mono) {
 			next = min(next, over)
 		}
 	}
+	if l.hurry {
+		next = now
+	}
 	l.phase, l.alarm = waiting, next
 }
+
+// heed takes in that a claim has ended, and has us look soon if we wait.
+func (l *Lease) heed(now machine.Mono, k stamp) {
+	if l.ended[k] {
+		return
+	}
+	if l.ended == nil {
+		l.ended = map[stamp]bool{}
+	}
+	l.ended[k], l.hurry = true, true
+	if l.phase == waiting {
+		l.alarm = now
+	}
+}
+
+// Held is the stamp by which the claim held last; 0 if it never did.
+func (l *Lease) Held() uint64 { return l.held }
 
 // jitter is d, more or less: claims shall not look all at once.
 func (l *Lease) jitter(d time.Duration) time.Duration {

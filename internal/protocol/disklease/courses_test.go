@@ -124,6 +124,12 @@ var courses = []course{
 	{name: "renewed blindly", config: func(i int, c *Config) { c.Renewal = KnownDelay }, told: []word{{0, 0, Acquire{}}, {100 * ms, 1, Acquire{}}, {900 * ms, 0, Leave{}}}, until: 1200 * ms},
 	{name: "waits and polls of its own", config: func(i int, c *Config) { c.Wait, c.ReadBack, c.Poll, c.RenewAfter = 80, 30, 200*ms, 500*ms }, told: []word{{0, 0, Acquire{}}, {100 * ms, 1, Acquire{}}}, until: 1900 * ms,
 		access: func(i, n int, _ any) (time.Duration, error, bool) { return 3 * ms, nil, i == 0 && n > 9 }},
+	{name: "the holder ends, and one that waits is told", told: []word{{0, 0, Acquire{}}, {300 * ms, 1, Acquire{}}, {340 * ms, 1, Ended{machine.ID{1, 15: 7}, 1}}}, until: 600 * ms,
+		access: func(i, n int, _ any) (time.Duration, error, bool) { return 3 * ms, nil, i == 0 && n > 3 }},
+	{name: "the holder ends, and a try is told", told: []word{{0, 0, Acquire{}}, {300 * ms, 1, Ended{machine.ID{1, 15: 7}, 1}}, {300 * ms, 1, TryAcquire{}}}, until: 600 * ms,
+		access: func(i, n int, _ any) (time.Duration, error, bool) { return 3 * ms, nil, i == 0 && n > 3 }},
+	{name: "one of those in the queue is told while it notes", told: []word{{0, 0, Acquire{}}, {300 * ms, 1, Acquire{}}, {304 * ms, 1, Ended{machine.ID{1, 15: 7}, 1}}}, until: 600 * ms,
+		access: func(i, n int, _ any) (time.Duration, error, bool) { return 3 * ms, nil, i == 0 && n > 3 }},
 }
 
 // Claims do what they always did, to the nanosecond: what they read, write and note and when,

@@ -18,6 +18,7 @@ func (Acquire) input()    {}
 func (TryAcquire) input() {}
 func (Leave) input()      {}
 func (Measured) input()   {}
+func (Ended) input()      {}
 func (Propose) input()    {}
 func (Leads) input()      {}
 func (Follows) input()    {}
@@ -26,6 +27,7 @@ func (Acquire) leaseInput()    {}
 func (TryAcquire) leaseInput() {}
 func (Leave) leaseInput()      {}
 func (Measured) leaseInput()   {}
+func (Ended) leaseInput()      {}
 
 func (Propose) consensusInput() {}
 func (Leads) consensusInput()   {}

@@ -59,7 +59,9 @@ type Lease struct {
 	witness witness
 	still   stillness // for Plain
 	sight   sight
-	note    note // as last written, or tried
+	ended   map[stamp]bool // as we were told; looked up, never walked
+	hurry   bool           // we were told since the last look
+	note    note           // as last written, or tried
 	breathe machine.Mono
 
 	try, leave bool
@@ -128,6 +130,8 @@ func (l *Lease) Step(now machine.Now, input LeaseInput) {
 			l.leave = true
 			l.stopHolding(at)
 		}
+	case Ended:
+		l.heed(at, stamp{in.ID, in.Stamp})
 	case Measured:
 		l.delay = l.cfg.Delay
 		l.measured(in.Delay)
@@ -267,7 +271,7 @@ func (l *Lease) see(now machine.Mono, v machine.Value) error {
 	if v.Next == 0 {
 		return fmt.Errorf("%w: it has no version left for another write", ErrRecord)
 	}
-	l.sight = sight{begun: l.begun, record: rec}
+	l.sight = sight{begun: l.begun, record: rec, ended: l.ended}
 	l.still = l.still.observe(now, v.Version)
 	return l.witness.look(now, &l.sight, v, l.cfg.ID, l.wait, l.patience())
 }

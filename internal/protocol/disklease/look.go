@@ -56,7 +56,8 @@ func (s *sight) state() State {
 	var st State
 	for _, e := range s.record.entries {
 		st.Members = append(st.Members, Member{
-			ID: e.id, Holder: e.holder, Slots: int(min(e.slots, Shared)), Token: e.token, Released: s.released(e),
+			ID: e.id, Holder: e.holder, Slots: int(min(e.slots, Shared)), Token: e.token,
+			Stamp: e.stamp, LockDelay: e.lockDelay, Released: s.released(e),
 		})
 	}
 	for _, w := range s.queue {

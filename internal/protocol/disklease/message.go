@@ -79,6 +79,12 @@ type (
 	// in ordinary times, and at least that of the header. It takes effect with the next
 	// record.
 	Measured struct{ Delay time.Duration }
+	// Ended says what a release would have said: the claim's process held by this stamp, and does not
+	// exist any more. See doc.go for when that may be said.
+	Ended struct {
+		ID    machine.ID
+		Stamp uint64
+	}
 )
 
 // Outcomes.
@@ -116,10 +122,14 @@ type State struct {
 
 // Member is an entry of a register's record.
 type Member struct {
-	ID       machine.ID
-	Holder   string
-	Slots    int
-	Token    uint64
+	ID     machine.ID
+	Holder string
+	Slots  int
+	Token  uint64
+	Stamp  uint64 // of the claim's last write
+	// LockDelay is for how long others wait in addition if the claim is not released.
+	LockDelay time.Duration
+	// Released: by the claim, or as a later claim has learned by Ended.
 	Released bool
 	// Dead: it has shown no sign of life for so long that it holds no more. Since is
 	// since when it has shown none, by our clock. Look knows neither.

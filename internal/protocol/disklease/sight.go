@@ -15,6 +15,7 @@ type sight struct {
 	notes   map[machine.ID]note // looked up, never walked
 	queue   []wish              // others that wait, by place
 	dead    map[stamp]bool      // entries whose time is over; looked up, never walked
+	ended   map[stamp]bool      // the claim's: whose processes have ended
 }
 
 type stamp struct {
@@ -35,10 +36,12 @@ func (w wish) before(ticket uint64, id machine.ID) bool {
 	return w.ticket < ticket || w.ticket == ticket && w.id.Compare(id) < 0
 }
 
-// released reports whether the entry's claim has given it back. Only a stamp that was held
-// is ever released: an entry that got into the register otherwise may hide a holder, and
+// released reports whether the entry's claim has given it back, or has ended. Only a stamp that was
+// held is ever released: an entry that got into the register otherwise may hide a holder, and
 // has to be waited out (see doc.go).
-func (s *sight) released(e entry) bool { return s.notes[e.id].released == e.stamp }
+func (s *sight) released(e entry) bool {
+	return s.notes[e.id].released == e.stamp || s.ended[e.key()] && e.lockDelay == 0
+}
 
 // confirmed reports whether the entry's claim has said that it holds. Until then no claim
 // may share with it: its write may have got stuck and come in late, over a holder that

@@ -47,3 +47,13 @@ func probe(path string) error {
 
 // settle empties the drive's cache, which O_SYNC does not do here.
 func settle(f *os.File) error { return f.Sync() }
+
+// local reports whether a file is on a filesystem that is known to be one machine's.
+func local(fd int) bool {
+	var fs unix.Statfs_t
+	if unix.Fstatfs(fd, &fs) != nil || fs.Flags&unix.MNT_LOCAL == 0 {
+		return false
+	}
+	kind := unix.ByteSliceToString(fs.Fstypename[:])
+	return kind == "apfs" || kind == "hfs"
+}

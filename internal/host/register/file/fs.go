@@ -40,6 +40,14 @@ type File interface {
 	io.Closer
 	Stat() (Info, error)
 	Sync() error
+	// Local reports whether only processes of this machine's kernel can have the file open, so that
+	// a lock tells of all of them.
+	Local() bool
+	// Lock locks the file for this opening of it, and reports false if another opening has a lock
+	// that excludes this one. The lock lasts until the last copy of the descriptor is closed.
+	Lock(shared bool) (bool, error)
+	// Inherit gives processes that this one starts from now on a copy of the descriptor.
+	Inherit() error
 }
 
 // Info is a file system's description of a file. The ident is no other file's while it exists.
@@ -140,6 +148,33 @@ func (f hostFile) Stat() (Info, error) {
 		return Info{}, &os.PathError{Op: "stat", Path: f.Name(), Err: err}
 	}
 	return infoOf(&st), nil
+}
+
+func (f hostFile) Local() bool { return local(int(f.Fd())) }
+
+func (f hostFile) Lock(shared bool) (bool, error) {
+	how := unix.LOCK_EX
+	if shared {
+		how = unix.LOCK_SH
+	}
+	for {
+		switch err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); err {
+		case nil:
+			return true, nil
+		case unix.EINTR:
+		case unix.EWOULDBLOCK:
+			return false, nil
+		default:
+			return false, &os.PathError{Op: "lock", Path: f.Name(), Err: err}
+		}
+	}
+}
+
+func (f hostFile) Inherit() error {
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETFD, 0); err != nil {
+		return &os.PathError{Op: "inherit", Path: f.Name(), Err: err}
+	}
+	return nil
 }
 
 // WriteAt returns when the bytes are safe from a power loss.

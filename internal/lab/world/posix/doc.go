@@ -19,6 +19,8 @@
 // durable: each block and each name for itself. A file that has grown has its old size or the
 // new one, and zeros where its blocks were lost.
 //
+// Locks are seen by the processes of one host, and end with the process. They never wait.
+//
 // # Processes
 //
 // Each call asks the world.Process first, at seam world.Disk: there it is delayed, fails,

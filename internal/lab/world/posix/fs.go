@@ -24,13 +24,23 @@ func (t *Tree) FS(p *world.Process, hook Hook) file.FS {
 	if hook == nil {
 		hook = func(string, string) error { return nil }
 	}
-	return view{t, p, hook}
+	return view{t: t, p: p, hook: hook}
+}
+
+// FSOn is FS on a host. Processes of one host see each other's locks, and none of another host's. On a
+// network's file system nobody sees any.
+func (t *Tree) FSOn(host string, network bool, p *world.Process, hook Hook) file.FS {
+	v := t.FS(p, hook).(view)
+	v.host, v.network = host, network
+	return v
 }
 
 type view struct {
-	t    *Tree
-	p    *world.Process
-	hook Hook
+	t       *Tree
+	p       *world.Process
+	hook    Hook
+	host    string
+	network bool
 }
 
 func (v view) before(op, name string) error {
@@ -315,9 +325,48 @@ func (h *handle) Sync() error {
 	return nil
 }
 
+// Local implements file.File.
+func (h *handle) Local() bool { return !h.v.network }
+
+// Lock implements file.File. The locks of a process end with it.
+func (h *handle) Lock(shared bool) (bool, error) {
+	if err := errors.Join(h.open("lock"), h.v.before("lock", h.name)); err != nil {
+		return false, err
+	}
+	h.v.t.mu.Lock()
+	defer h.v.t.mu.Unlock()
+	for other, theirs := range h.n.locks {
+		if other != h && other.v.sees(h.v) && !other.v.ended() && !(shared && theirs) {
+			return false, nil
+		}
+	}
+	if h.n.locks == nil {
+		h.n.locks = map[*handle]bool{}
+	}
+	h.n.locks[h] = shared
+	return true, nil
+}
+
+func (v view) sees(w view) bool { return v.host == w.host && !v.network && !w.network }
+
+func (v view) ended() bool {
+	select {
+	case <-v.p.Ended():
+		return true
+	default:
+		return false
+	}
+}
+
+// Inherit implements file.File: no process of a world starts others.
+func (h *handle) Inherit() error { return h.open("inherit") }
+
 func (h *handle) Close() error {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.closed = true
+	h.mu.Unlock()
+	h.v.t.mu.Lock()
+	defer h.v.t.mu.Unlock()
+	delete(h.n.locks, h)
 	return nil
 }

@@ -27,7 +27,8 @@ type node struct {
 	dir    bool
 	perm   fs.FileMode
 	data   []byte
-	stable []byte // the part of data that is there after a crash
+	stable []byte           // the part of data that is there after a crash
+	locks  map[*handle]bool // by whom, and whether shared
 }
 
 // New returns an empty tree with a root.
