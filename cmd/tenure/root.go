@@ -28,7 +28,7 @@ func rootCommand() *cobra.Command {
 	root.AddCommand(
 		serveCommand(), peerCommand(),
 		lockCommand(), electCommand(), leaseCommand(), statusCommand(), readLeaseCommand(), versionCommand(),
-		broadcastCommand(), deliverCommand(), regroupCommand(),
+		broadcastCommand(), deliverCommand(), regroupCommand(), agreeCommand(),
 		shepherdCommand(),
 	)
 	return root

@@ -51,3 +51,32 @@ func Example() {
 	// host-1 has token 1
 	// held: true
 }
+
+// A decision that is made once and for all. Leases of one directory would do, too.
+func ExampleOpen_agree() {
+	root, err := os.MkdirTemp("", "leases")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(root)
+	ctx := context.Background()
+	leaser, err := file.Open(ctx, file.Config{Paths: []string{root}, SingleHost: true, State: root})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer leaser.Close()
+	store := leaser.(interface {
+		Agree(ctx context.Context, name string, proposal []byte) ([]byte, error)
+		Decided(ctx context.Context, name string) (value []byte, ok bool, err error)
+	})
+	for _, host := range []string{"host-1", "host-2"} {
+		first, err := store.Agree(ctx, "first-leader", []byte(host))
+		fmt.Printf("%s hears of %s, %v\n", host, first, err)
+	}
+	value, ok, err := store.Decided(ctx, "first-leader")
+	fmt.Printf("%s %v %v\n", value, ok, err)
+	// Output:
+	// host-1 hears of host-1, <nil>
+	// host-2 hears of host-1, <nil>
+	// host-1 true <nil>
+}
