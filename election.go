@@ -3,6 +3,7 @@ package tenure
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 )
 
@@ -25,17 +26,35 @@ func (e Election) Campaign(ctx context.Context) (Lease, error) {
 // leading or ctx is done. The context of fn ends with its leadership; after a
 // loss Lead waits for fn to return and campaigns again. Only the loss of its own lease
 // counts: when fn fails because it lost another one, Lead returns that error.
+//
+// Once ctx is done, Lead returns an error that wraps both ctx.Err() and the cause of ctx, to the leader
+// and to a candidate alike, even if fn returned nil. It wraps besides what fn, the release or the
+// campaign has to say. So it returns nil only if fn did, and nobody told it to stop.
 func (e Election) Lead(ctx context.Context, fn func(ctx context.Context, lease Lease) error) error {
 	for {
 		lease, err := e.Campaign(ctx)
 		if err != nil {
-			return err
+			return stopped(ctx, err)
 		}
 		err = run(ctx, lease, fn)
 		if !errors.Is(lease.Err(), ErrLost) || ctx.Err() != nil {
-			return err
+			return stopped(ctx, err)
 		}
 	}
+}
+
+// stopped adds to an error that ctx is done, and why, if it is.
+func stopped(ctx context.Context, err error) error {
+	for _, why := range []error{ctx.Err(), context.Cause(ctx)} {
+		switch {
+		case why == nil || errors.Is(err, why):
+		case err == nil:
+			err = why
+		default:
+			err = fmt.Errorf("%w: %w", err, why)
+		}
+	}
+	return err
 }
 
 // Leader returns the present leader, or ErrNoLeader.

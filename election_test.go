@@ -199,6 +199,49 @@ func TestLeadIsOverAndLost(t *testing.T) {
 	})
 }
 
+// TestLeadIsToldToStop: the same cause gets the same answer, as leader and as candidate, whatever the work returns.
+func TestLeadIsToldToStop(t *testing.T) {
+	shutdown := errors.New("shutdown")
+	for _, returned := range []error{nil, errors.New("failure"), context.Canceled} {
+		inMemory(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {
+			l, m := store.Open(), store.Open()
+			defer l.Close()
+			defer m.Close()
+			ctx, stop := context.WithCancelCause(t.Context())
+			answers := map[string]chan error{"leader": make(chan error, 1), "candidate": make(chan error, 1)}
+			led := make(chan struct{})
+			go func() {
+				answers["leader"] <- election(l, "a").Lead(ctx, func(ctx context.Context, _ tenure.Lease) error {
+					close(led)
+					<-ctx.Done()
+					return returned
+				})
+			}()
+			<-led
+			candidacy, withdraw := context.WithCancelCause(t.Context()) // of its own: nobody leads behind the leader
+			go func() {
+				answers["candidate"] <- election(m, "b").Lead(candidacy, func(context.Context, tenure.Lease) error {
+					t.Error("the candidate leads")
+					return nil
+				})
+			}()
+			synctest.Wait()
+			withdraw(shutdown)
+			got := map[string]error{"candidate": <-answers["candidate"]}
+			stop(shutdown)
+			got["leader"] = <-answers["leader"]
+			for of, err := range got {
+				if !errors.Is(err, context.Canceled) || !errors.Is(err, shutdown) {
+					t.Errorf("the work returns %v, and Lead %v to the %s that is told to stop, want that it wraps %v and %v", returned, err, of, context.Canceled, shutdown)
+				}
+			}
+			if err := got["leader"]; !errors.Is(err, returned) && returned != nil {
+				t.Errorf("Lead returns %v, which hides what the work says: want %v", err, returned)
+			}
+		})
+	}
+}
+
 // plain hides what a Leaser can do beside what every Leaser can.
 type plain struct{ tenure.Leaser }
 

@@ -47,10 +47,11 @@ cmd/tenure-lab: tenure api fence leasetest engine server broadcast internal
 // testLayers says what tests may import besides.
 const testLayers = `
 tenure: fence leasetest engine internal
+api: server
 fence: tenure engine internal
 leasetest: engine internal
 internal: tenure api fence leasetest engine internal
-engine: fence leasetest internal
+engine: fence leasetest server internal
 server: internal
 broadcast: internal
 examples: leasetest server internal

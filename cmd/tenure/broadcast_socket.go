@@ -109,10 +109,30 @@ type memberClient struct {
 
 func newMemberClient(dir string) *memberClient {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", socketPath(dir))
+		return dialStarting(ctx, func() (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", socketPath(dir))
+		})
 	}
 	return &memberClient{dir, &http.Client{Transport: &http.Transport{DialContext: dial}}}
+}
+
+// starting is how long a client tries to reach a member that was perhaps started a moment ago.
+const starting = 2 * time.Second
+
+// dialStarting dials until it succeeds, for as long as a member may take to start.
+func dialStarting(ctx context.Context, dial func() (net.Conn, error)) (net.Conn, error) {
+	for end := time.Now().Add(starting); ; {
+		conn, err := dial()
+		if err == nil || time.Now().After(end) {
+			return conn, err
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
 }
 
 func (c *memberClient) close() { c.http.CloseIdleConnections() }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/tenure-lease/tenure/broadcast"
 	"github.com/tenure-lease/tenure/internal/cli"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 )
 
 // memberOf answers clients in a directory as the test says, until that ends.
@@ -85,10 +86,12 @@ func TestWhatAClientMakesOfAnswers(t *testing.T) {
 			}
 		}
 	}
-	err := newMemberClient(t.TempDir()).ask(t.Context(), "POST", "/broadcast", "x", new(any))
-	if wantExit(t, err, cli.ExitUnavailable); err != nil && !strings.Contains(err.Error(), "no member runs in the directory") {
-		t.Errorf("without a member: %v", err)
-	}
+	bubble.Test(t, func(t *testing.T) {
+		err := newMemberClient(t.TempDir()).ask(t.Context(), "POST", "/broadcast", "x", new(any))
+		if wantExit(t, err, cli.ExitUnavailable); err != nil && !strings.Contains(err.Error(), "no member runs in the directory") {
+			t.Errorf("without a member: %v", err)
+		}
+	})
 	for name, answer := range map[string]http.HandlerFunc{
 		"it is busy": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "busy", http.StatusTooManyRequests) },
 		"it waits":   func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
@@ -278,6 +281,29 @@ type writerTo func(line string)
 func (w writerTo) Write(p []byte) (int, error) {
 	w(string(p))
 	return len(p), nil
+}
+
+// A client that comes before its member has started waits for it, for two seconds and no longer.
+func TestAMemberThatStarts(t *testing.T) {
+	for comes, want := range map[time.Duration]time.Duration{0: 0, time.Second: time.Second, time.Minute: 2 * time.Second} {
+		bubble.Test(t, func(t *testing.T) {
+			begin := time.Now()
+			conn, err := dialStarting(t.Context(), func() (net.Conn, error) {
+				if time.Since(begin) < comes {
+					return nil, syscall.ENOENT
+				}
+				return &net.UnixConn{}, nil
+			})
+			if took := time.Since(begin); (err == nil) != (comes == want) || (conn == nil) != (err != nil) || took < want || took > want+100*time.Millisecond {
+				t.Errorf("a member that starts after %v: %v, %v after %v, want %v", comes, conn, err, took, want)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if _, err := dialStarting(ctx, func() (net.Conn, error) { return nil, syscall.ENOENT }); err == nil || time.Since(begin) > want+100*time.Millisecond {
+				t.Errorf("a client that is interrupted: %v after %v", err, time.Since(begin))
+			}
+		})
+	}
 }
 
 // A member that ended during a request may have ordered the message: only one that could not be dialed has not.

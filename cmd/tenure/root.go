@@ -32,7 +32,7 @@ The other exit codes are in the help of each command, all of them in that of ten
 	root.AddCommand(
 		serveCommand(), peerCommand(),
 		lockCommand(), electCommand(), leaseCommand(), statusCommand(), memberCommand(), readLeaseCommand(), versionCommand(),
-		broadcastCommand(), deliverCommand(), regroupCommand(),
+		broadcastCommand(), deliverCommand(), regroupCommand(), agreeCommand(),
 		shepherdCommand(),
 	)
 	completeAts(root)
