@@ -87,10 +87,19 @@ func TestCompletionIsBounded(t *testing.T) {
 	silent := listenLocal(t) // takes connections and says nothing
 	defer silent.Close()
 	for _, args := range [][]string{{"lock"}, {"lease", "show"}} {
-		begun := time.Now()
-		got, _ := completed(t, append(args, "--at", "etcd://"+silent.Addr().String(), "")...)
-		if took := time.Since(begun); len(got) > 0 || took > 20*time.Second { // a busy machine may take some
-			t.Errorf("%q is completed to %q after %v, want nothing after a second", args, got, took)
+		fastest := time.Hour // of some tries, for the machine may be busy with others
+		for range 5 {
+			begun := time.Now()
+			got, _ := completed(t, append(args, "--at", "etcd://"+silent.Addr().String(), "")...)
+			if len(got) > 0 {
+				t.Errorf("%q is completed to %q", args, got)
+			}
+			if fastest = min(fastest, time.Since(begun)); fastest < 3*time.Second {
+				break
+			}
+		}
+		if fastest >= 3*time.Second {
+			t.Errorf("%q is completed after %v, want nothing after a second", args, fastest)
 		}
 	}
 }
