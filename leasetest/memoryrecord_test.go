@@ -22,3 +22,15 @@ func TestMemoryTakesNoLateRecord(t *testing.T) {
 		}
 	})
 }
+
+// A record that was read is the reader's own: to change it changes nothing in the store.
+func TestMemoryKeepsItsRecords(t *testing.T) {
+	m := NewMemory()
+	if !m.setRecord(m.enqueue(tenure.Claim{Name: "x", TTL: time.Minute, Slots: 1}), []byte("mine")) {
+		t.Fatal("a record is refused to a tenure that lasts")
+	}
+	copy(m.record("x"), "yours")
+	if got := m.record("x"); string(got) != "mine" {
+		t.Errorf("a reader changed what it read, and others read %q", got)
+	}
+}
