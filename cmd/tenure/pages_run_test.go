@@ -35,7 +35,12 @@ var unrun = map[string][]string{
 		"tenure lock nightly --at flease:///run/tenure/peer.sock -- ./backup.sh",
 		"tenure peer --self a:7000 --peers a:7000,b:7000,c:7000      # on a; likewise on b and c",
 	},
-	"docs/library.md": {"go get github.com/tenure-lease/tenure"},
+	"docs/library.md": {
+		"go get github.com/tenure-lease/tenure",
+		"go mod edit -replace github.com/tenure-lease/tenure=../tenure",
+		"go mod init example.com/lead",
+		"go mod tidy && go run .",
+	},
 	"docs/wide-area.md": {
 		"tenure serve … --read-lease cost --read-lease-order key --read-lease-ttl 1s",
 	},

@@ -60,9 +60,10 @@ func start(cfg Config, tm timing) (*Transport, error) {
 	rand.Read(id[:]) // never fails
 	t.instance = le.Uint64(id[:])
 	t.ctx, t.cancel = context.WithCancel(context.Background())
-	t.wg.Go(t.accept)
 	t.wg.Go(t.events.run)
-	return t, t.SetPeers(cfg.Peers, nil)
+	err := t.SetPeers(cfg.Peers, nil)
+	t.wg.Go(t.accept) // last: a peer that has dialed already must be known
+	return t, err
 }
 
 // SetPeers says who the peers are from now on, as Config.Peers does, and which members

@@ -225,6 +225,20 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// A peer that dials before this member has started is known as soon as it is heard.
+func TestPeersAreKnownAtTheStart(t *testing.T) {
+	ln := listen(t, "127.0.0.1:0")
+	answered := make(chan error, 1)
+	go func() {
+		_, answer := greetRaw(t, ln.Addr().String(), hello{kindMessages, 77, 2, 1, 5, ticket{9}})
+		answered <- answer
+	}()
+	newMember(t, 1, ln, map[machine.NodeID]string{2: confirming(t, func(hello) status { return statusWelcome })}, quick, nil)
+	if err := <-answered; err != nil {
+		t.Errorf("a peer that dialed before the start: %v", err)
+	}
+}
+
 // Of two processes that share member 1's own id, 1 itself refuses the other.
 func TestOwnIDIsRefused(t *testing.T) {
 	c := newCluster(t, 1, quick, nil)
