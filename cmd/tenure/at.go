@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,18 +35,31 @@ func atFlag(flags *pflag.FlagSet, at *string) {
 
 // serverFlag registers --at for commands that are about servers.
 func serverFlag(flags *pflag.FlagSet, at *string) {
-	flags.StringVar(at, "at", cmp.Or(os.Getenv("TENURE_AT"), atServer),
-		"server's `URL`: etcd://host:port,… or etcds://…?cacert=F&cert=F&key=F; also by TENURE_AT")
+	server := atServer
+	if given := os.Getenv("TENURE_AT"); strings.HasPrefix(given, "etcd") { // else it is of a tenure around us
+		server = given
+	}
+	flags.StringVar(at, "at", server,
+		"server's `URL`: etcd://host:port,… or etcds://…?cacert=F&cert=F&key=F; also by TENURE_AT, if that is a server's")
 	annotateAt(flags, atServers)
 }
 
-// settle fills in the place of leases if the user has named none, and tells the user which
-// machines that excludes. Silence would be taken for a lock on all machines.
+// settle fills in the place of leases if the user has named none, and tells which machines that
+// excludes: silence would be taken for a lock on all machines. It is told on a terminal, and
+// elsewhere once, when the place is made: a cron job would send mail about it each night.
 func settle(at *string, w io.Writer) {
-	if *at == "" {
-		*at = atLocal
-		fmt.Fprintf(w, "tenure: leases are kept in %s and exclude only this user's processes on this machine; --at file:///DIR is for machines that share DIR, --at %s says this is meant\n", localDir(), atLocal)
+	if *at != "" {
+		return
 	}
+	*at = atLocal
+	dir := localDir()
+	if dir == "" {
+		return // which is an error of its own
+	}
+	if _, err := os.Stat(dir); err == nil && people() == nil {
+		return
+	}
+	fmt.Fprintf(w, "tenure: leases are kept in %s and exclude only this user's processes on this machine; --at file:///DIR is for machines that share DIR, --at %s says this is meant\n", dir, atLocal)
 }
 
 func localDir() string {
@@ -62,7 +74,7 @@ func localDir() string {
 func local() (file.Config, error) {
 	dir := localDir()
 	if dir == "" {
-		return file.Config{}, errors.New("there is no place for leases: set HOME or XDG_STATE_HOME, or give --at")
+		return file.Config{}, cli.Usagef("there is no place for leases, as neither HOME nor XDG_STATE_HOME is set: set one, or give --at")
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return file.Config{}, fmt.Errorf("make a place for leases: %w; set XDG_STATE_HOME, or give --at", err)
@@ -127,6 +139,6 @@ func unavailable(at string) func(tenure.Leaser, error) (tenure.Leaser, error) {
 		case strings.HasPrefix(at, "etcd"):
 			err = fmt.Errorf("%w (--at or TENURE_AT names the server; `tenure serve` starts one)", err)
 		}
-		return nil, cli.Exit(cli.ExitUnavailable, err)
+		return nil, cli.Otherwise(cli.ExitUnavailable, err)
 	}
 }

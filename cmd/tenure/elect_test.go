@@ -35,7 +35,7 @@ func TestElectEndsItsHooks(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		late := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() })
+		late := time.AfterFunc(40*time.Second, func() { _ = cmd.Process.Kill() })
 		err = cmd.Wait()
 		if id := readID(t, filepath.Join(dir, "hook")); syscall.Kill(id, 0) == nil {
 			t.Errorf("elect has ended, and the hook %q lives", hook)

@@ -18,14 +18,14 @@ import (
 func leaseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lease",
-		Short: "Look at named leases, and at the storage that keeps them",
+		Short: "Look at named leases, break them, and prepare the storage that keeps them",
 		Long: `Shows who holds which name, and until when, without contending. (These are the leases
 that tenure lock, etcdctl lock and the like hold names by. A server's bare leases are
 etcdctl's: etcdctl lease list.)
 
 Leases need no server: a directory will do, of this machine or shared. init prepares one,
 bench tells what to expect of it.`,
-		Example: "  tenure lease list\n  tenure lease show backup -o json\n  tenure lease init --at file:///mnt/shared/leases --ttl 30s\n  tenure lease bench --at file:///mnt/shared/leases",
+		Example: "  tenure lease list\n  tenure lease show backup -o json\n  tenure lease break backup\n  tenure lease init --at file:///mnt/shared/leases --ttl 30s\n  tenure lease bench --at file:///mnt/shared/leases",
 		Args:    cobra.NoArgs,
 	}
 	cmd.AddCommand(leaseListCommand(), leaseShowCommand(), leaseBreakCommand(), leaseInitCommand(), leaseRestoreCommand(), leaseBenchCommand())
@@ -34,42 +34,64 @@ bench tells what to expect of it.`,
 
 func leaseListCommand() *cobra.Command {
 	var at string
+	var watch bool
 	var o cli.Output
 	cmd := &cobra.Command{
-		Use:     "list [PREFIX]",
-		Short:   "List the names that are held",
-		Example: "  tenure lease list\n  tenure lease list jobs/ -o json\n  tenure lease list --at file:///mnt/shared/leases\n  tenure lease list --at etcd://10.0.0.1:2379,10.0.0.2:2379",
+		Use:   "list [PREFIX]",
+		Short: "List the names that are held",
+		Long: `Lists the names that are held or waited for, and their holders.
+
+With --watch it goes on to look, once a second, and prints a line for each name whose holders
+have changed, until a signal comes; with -o json each line is an object. A tenure that begins
+and ends between two looks is not seen. A store that does not answer for a while is told on
+standard error and looked at again.`,
+		Example: "  tenure lease list\n  tenure lease list jobs/ -o json\n  tenure lease list --watch\n  tenure lease list --at file:///mnt/shared/leases\n  tenure lease list --at etcd://10.0.0.1:2379,10.0.0.2:2379",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			settle(&at, cmd.ErrOrStderr())
+			prefix := ""
+			if len(args) > 0 {
+				prefix = args[0]
+			}
+			if watch {
+				ctx, stop := cli.UntilSignal(cmd.Context())
+				defer stop()
+				return watchAt(ctx, at, prefix, o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
 			return withLeaser(at, func(ctx context.Context, l tenure.Leaser) error {
-				lister, ok := l.(tenure.Lister)
-				if !ok {
-					return cli.Usagef("the engine at %s cannot list names; ask for one by `tenure lease show NAME`", at)
-				}
-				prefix := ""
-				if len(args) > 0 {
-					prefix = args[0]
-				}
-				names, err := lister.List(ctx, prefix)
+				states, err := leaseStates(ctx, l, prefix)
 				if err != nil {
 					return err
-				}
-				states := []tenure.State{}
-				for _, name := range names {
-					s, err := l.Observe(ctx, name)
-					if err != nil {
-						return err
-					}
-					states = append(states, s)
 				}
 				return o.Print(cmd.OutOrStdout(), states, func() { leaseTable(cmd.OutOrStdout(), states) })
 			})
 		},
 	}
 	atFlag(cmd.Flags(), &at)
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on, and print each change as a line")
 	o.Register(cmd)
 	return cmd
+}
+
+// leaseStates are the states of all names with the prefix that are held or waited for.
+func leaseStates(ctx context.Context, l tenure.Leaser, prefix string) ([]tenure.State, error) {
+	lister, ok := l.(tenure.Lister)
+	if !ok {
+		return nil, cli.Usagef("this engine cannot list names; ask for one by `tenure lease show NAME`")
+	}
+	names, err := lister.List(ctx, prefix)
+	if err != nil {
+		return nil, err
+	}
+	states := []tenure.State{}
+	for _, name := range names {
+		s, err := l.Observe(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		states = append(states, s)
+	}
+	return states, nil
 }
 
 func leaseShowCommand() *cobra.Command {
@@ -118,9 +140,12 @@ func leaseTable(w io.Writer, states []tenure.State) {
 	tw.Flush()
 }
 
+// lookPatience is how long one short command, or one look, waits for the engine.
+const lookPatience = 30 * time.Second
+
 // withLeaser opens the engine for one short command.
 func withLeaser(at string, f func(context.Context, tenure.Leaser) error) error {
-	return withLeaserFor(30*time.Second, at, f)
+	return withLeaserFor(lookPatience, at, f)
 }
 
 // withLeaserFor is withLeaser with another limit.

@@ -60,7 +60,7 @@ func TestLocalStoresAreOfOneHost(t *testing.T) {
 	}
 	t.Setenv("XDG_STATE_HOME", "")
 	t.Setenv("HOME", "")
-	if cfg, err := local(); err == nil || !strings.Contains(err.Error(), "set HOME or XDG_STATE_HOME") {
+	if cfg, err := local(); err == nil || !strings.Contains(err.Error(), "set one, or give --at") {
 		t.Errorf("without a place for it this user's store is at %q, %v; want to be told what to set", cfg.Paths, err)
 	}
 }

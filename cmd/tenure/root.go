@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
 
 	"github.com/tenure-lease/tenure/internal/cli"
@@ -8,6 +9,7 @@ import (
 
 // run executes a command line and returns the process's exit code.
 func run(args []string) int {
+	logging.Disable() // of the Redis client, whose lines say again what our errors say
 	root := rootCommand()
 	if serve, _, err := root.Find(args); err == nil && serve.Name() == "serve" {
 		args = oneDash(serve.Flags(), args)

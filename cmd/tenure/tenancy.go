@@ -235,12 +235,17 @@ func (t *tenancy) release(lease tenure.Lease) error {
 // refusal gives an Acquire's error its exit code.
 func refusal(err error) error {
 	code := cli.ExitUnavailable
+	var held tenure.HeldError
 	switch {
-	case errors.As(err, new(tenure.HeldError)):
+	case errors.As(err, &held):
 		code = cli.ExitNotAcquired
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("gave up waiting: %w", held)
+		}
 	case errors.Is(err, tenure.ErrUnavailable):
-	case errors.Is(err, context.DeadlineExceeded): // others were quicker
+	case errors.Is(err, context.DeadlineExceeded):
 		code = cli.ExitNotAcquired
+		err = errors.New("gave up waiting: others were quicker")
 	case errors.Is(err, tenure.ErrClaim), errors.Is(err, tenure.ErrTTLTooShort):
 		code = cli.ExitUsage
 	}

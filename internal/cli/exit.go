@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -58,6 +59,20 @@ func Execute(program *cobra.Command, args []string) error {
 	return program.Execute()
 }
 
+// plain puts what libraries say into words for people.
+func plain(message string) string {
+	return programmers.Replace(message)
+}
+
+var programmers = strings.NewReplacer(
+	"context deadline exceeded", "no answer in time",
+	"context canceled", "stopped",
+	"rpc error: code = Unavailable desc = ", "",
+	"rpc error: code = DeadlineExceeded desc = ", "",
+	"rpc error: code = Canceled desc = ", "",
+	"tenure.Shared", "--shared",
+)
+
 // Run executes a program's command line and returns the exit code. It says an error in a line on
 // standard error; the program's own SilenceErrors and SilenceUsage keep cobra from saying it, too.
 func Run(program *cobra.Command, args []string) int {
@@ -70,7 +85,7 @@ func Run(program *cobra.Command, args []string) int {
 		exit = Exit(ExitFailure, err)
 	}
 	if exit.Err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", program.Name(), exit.Err)
+		fmt.Fprintf(os.Stderr, "%s: %s\n", program.Name(), plain(exit.Err.Error()))
 	}
 	return exit.Code
 }

@@ -22,3 +22,18 @@ func TestExitCodesStay(t *testing.T) {
 		t.Errorf("an exit code without an error says %q", err)
 	}
 }
+
+// An error has no words of libraries.
+func TestPlainWords(t *testing.T) {
+	for said, want := range map[string]string{
+		"no member answers at a: context deadline exceeded":                               "no member answers at a: no answer in time",
+		"rpc error: code = Unavailable desc = no leader":                                  "no leader",
+		"rpc error: code = DeadlineExceeded desc = context deadline exceeded; look again": "no answer in time; look again",
+		"gave up: context canceled":                                                       "gave up: stopped",
+		"0 slots; give 1, or tenure.Shared":                                               "0 slots; give 1, or --shared",
+	} {
+		if got := plain(said); got != want {
+			t.Errorf("%q is said as %q, want %q", said, got, want)
+		}
+	}
+}

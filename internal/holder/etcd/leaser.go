@@ -100,7 +100,7 @@ func (l *Leaser) reach(ctx context.Context) error {
 		}
 		refused := dial(ctx, l.client.Endpoints())
 		switch {
-		case ctx.Err() != nil: // then dial fails, too, even at a server that listens
+		case ended(ctx): // then dial fails, too, even at a server that listens
 			return fmt.Errorf("no answer from %s (%w): check that a majority of the servers is up, and whether they want TLS", where, err)
 		case refused != nil:
 			return fmt.Errorf("cannot reach %s: %w; check the address, and that the server runs", where, refused)
@@ -108,6 +108,13 @@ func (l *Leaser) reach(ctx context.Context) error {
 			return fmt.Errorf("%s answers with an error: %w", where, err)
 		}
 	}
+}
+
+// ended reports whether the context has ended, or is about to: where a deadline has passed, requests and
+// dials fail by it, perhaps before the context's own timer has run.
+func ended(ctx context.Context) bool {
+	end, has := ctx.Deadline()
+	return ctx.Err() != nil || has && !time.Now().Before(end)
 }
 
 // dial returns nil if any of the addresses takes connections.

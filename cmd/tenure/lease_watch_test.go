@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenure-lease/tenure"
+	"github.com/tenure-lease/tenure/internal/cli"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
+)
+
+// listed is a Leaser whose names and holders a test sets.
+type listed struct {
+	fakeLeaser
+	mu     sync.Mutex
+	states []tenure.State
+	fails  error
+}
+
+func (l *listed) set(fails error, states ...tenure.State) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.states, l.fails = states, fails
+}
+
+func (l *listed) List(context.Context, string) (names []string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.states {
+		names = append(names, s.Name)
+	}
+	return names, l.fails
+}
+
+func (l *listed) Observe(_ context.Context, name string) (tenure.State, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.states {
+		if s.Name == name {
+			return s, nil
+		}
+	}
+	return tenure.State{Name: name}, nil
+}
+
+// A watcher prints what is held, then each change of holders and nothing else, and outlasts a store
+// that does not answer for a while.
+func TestWatchedLeases(t *testing.T) {
+	for _, form := range []cli.Output{"table", "json"} {
+		bubble.Test(t, func(t *testing.T) {
+			one, two := tenure.Holding{Holder: "one", Token: 7}, tenure.Holding{Holder: "two", Token: 8}
+			l := &listed{}
+			out, words := &said{}, &said{}
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			hold := func(name string, hs ...tenure.Holding) tenure.State {
+				return tenure.State{Name: name, Holders: hs, Waiting: 1}
+			}
+			l.set(nil, hold("a", one), hold("b"), hold("c", one))
+			go func() { ended <- watchLeases(ctx, l, "", form, out, words) }()
+			pass := func(d time.Duration) { time.Sleep(d); synctest.Wait() }
+			pass(watchEvery / 2) // between two looks
+			told := 0
+			wantLines := func(when string, want ...string) {
+				t.Helper()
+				lines := strings.Split(strings.TrimSuffix(out.String()[told:], "\n"), "\n")
+				told = len(out.String())
+				var got []string
+				for _, line := range lines {
+					if line == "" {
+						continue
+					}
+					var c changedLease
+					if form == "json" {
+						if err := json.Unmarshal([]byte(line), &c); err != nil || c.Time.IsZero() || c.Holders == nil {
+							t.Errorf("%s: line %q: %v", when, line, err)
+						}
+						var b strings.Builder
+						_ = c.print("table", &b)
+						line = strings.TrimSuffix(b.String(), "\n")
+					}
+					_, line, _ = strings.Cut(line, "\t")
+					got = append(got, line)
+				}
+				if fmt.Sprint(got) != fmt.Sprint(want) {
+					t.Errorf("as %s, %s: the lines are %q, want %q", form, when, got, want)
+				}
+			}
+			wantLines("at first", "a\tone (token 7)", "c\tone (token 7)")
+			pass(3 * watchEvery)
+			wantLines("without a change")
+			l.set(nil, hold("a", one, two), hold("b", two))
+			pass(watchEvery)
+			wantLines("after changes", "a\tone (token 7), two (token 8)", "b\ttwo (token 8)", "c\t(free)")
+			l.set(fmt.Errorf("%w: odd", tenure.ErrUnavailable))
+			pass(3 * watchEvery)
+			wantLines("without an answer")
+			if got := words.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "odd") {
+				t.Errorf("a store that does not answer is told as %q, want it told once", got)
+			}
+			l.set(nil, hold("a"), hold("b", two))
+			pass(watchEvery)
+			wantLines("with answers again", "a\t(free)")
+			stop()
+			if err := <-ended; err != nil {
+				t.Errorf("told to end, it ends with %v", err)
+			}
+		})
+	}
+}
+
+// A watcher that cannot begin, or go on, or whose output is not read, ends with the reason.
+func TestEndsOfAWatch(t *testing.T) {
+	states := []tenure.State{{Name: "a", Holders: []tenure.Holding{{Holder: "one", Token: 7}}}}
+	for _, fails := range []error{tenure.ErrUnavailable, errors.New("odd")} {
+		if err := watchLeases(t.Context(), &listed{states: states, fails: fails}, "", "table", io.Discard, io.Discard); err != fails {
+			t.Errorf("a first look that fails with %v ends it with %v", fails, err)
+		}
+	}
+	full := errors.New("nobody reads")
+	r, w := io.Pipe()
+	r.CloseWithError(full)
+	if err := watchLeases(t.Context(), &listed{states: states}, "", "table", w, io.Discard); err != full {
+		t.Errorf("with an output that nobody takes it ends with %v, want %v", err, full)
+	}
+	wantRefused(t, watchLeases(t.Context(), fakeLeaser{}, "", "table", io.Discard, io.Discard), "cannot list names")
+	_, err := command(t, "lease", "list", "--watch", "--at", "file:///none")
+	wantExit(t, err, cli.ExitUnavailable)
+}
