@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Progress is a line on a terminal that says how far a long run is.
@@ -19,7 +21,7 @@ type Progress struct {
 // terminal.
 func NewProgress(f *os.File, of int, what string) *Progress {
 	p := &Progress{of: of, What: what, start: time.Now()}
-	if Terminal(f) {
+	if _, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil {
 		p.terminal = f
 	}
 	return p
