@@ -80,3 +80,18 @@ func logFlags() map[string]func() (*pflag.FlagSet, *cli.Log) {
 		},
 	}
 }
+
+// Each process that logs goes by these flags: none starts with a form that there is not.
+func TestLogFlagsAreHeard(t *testing.T) {
+	taken := listenLocal(t)
+	defer taken.Close()
+	at := taken.Addr().String()
+	for _, args := range [][]string{
+		{"serve", "--data-dir", t.TempDir(), "--listen-client-urls", "http://" + at, "--listen-peer-urls", "http://" + at},
+		{"peer", "--self", at, "--peers", at, "--listen", "/none/peer.sock"},
+		{"deliver", "--id", "7", "--members", "7=" + at, "--data-dir", t.TempDir()},
+	} {
+		_, err := command(t, append(args, "--log-format", "xml")...)
+		wantRefused(t, err, "--log-format xml: want auto, text, console or json")
+	}
+}

@@ -125,7 +125,11 @@ func (c cluster) find(which string) (listedMember, error) {
 	case which == "":
 		return listedMember{}, errors.New("which member? give its name or its ID, as `tenure member list` shows them")
 	case len(found) == 0:
-		return listedMember{}, fmt.Errorf("there is no member %s; the members are %s", which, c.names())
+		err := fmt.Errorf("there is no member %s; the members are %s", which, c.names())
+		if slices.ContainsFunc(c.Members, func(m listedMember) bool { return m.Name == "" }) {
+			err = fmt.Errorf("%w; one that has not started is known by its ID and its peer URL only", err)
+		}
+		return listedMember{}, err
 	case len(found) > 1:
 		return listedMember{}, fmt.Errorf("%d members are called %s: give the ID of one, as `tenure member list` shows it", len(found), which)
 	}

@@ -22,8 +22,9 @@ type changedMember struct {
 // memberChange is a command that changes one member.
 type memberChange struct {
 	use, short, long, example string
-	done                      string // for JSON: what has become of the member
-	yes                       string // what --yes does; "" if there is no such flag
+	done                      string                   // for JSON: what has become of the member
+	yes                       string                   // what --yes does; "" if there is no such flag
+	usage                     func(which string) error // of the flags, before anything is asked; nil if there are none
 	check                     func(c cluster, m listedMember, yes bool) (remark string, err error)
 	change                    func(ctx context.Context, client *clientv3.Client, c cluster, m listedMember) error
 	says                      func(m listedMember) string
@@ -36,6 +37,11 @@ func (mc memberChange) command(at *string) *cobra.Command {
 		Use: mc.use, Short: mc.short, Long: mc.long, Example: mc.example, Args: oneMember,
 		ValidArgsFunction: completeMembers(at),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if mc.usage != nil {
+				if err := mc.usage(args[0]); err != nil {
+					return err
+				}
+			}
 			return withCluster(*at, func(ctx context.Context, client *clientv3.Client, c cluster) error {
 				m, err := c.find(args[0])
 				if err != nil {
@@ -131,12 +137,13 @@ func memberUpdateCommand(at *string) *cobra.Command {
 Until it listens there it is down for the others.`,
 		example: "  tenure member update c --peer-urls http://10.0.0.7:2380",
 		done:    "updated",
-		check: func(_ cluster, m listedMember, _ bool) (string, error) {
+		usage: func(which string) error {
 			if len(peerURLs) != 1 {
-				return "", fmt.Errorf("at which URL do the others reach %s? give one, such as --peer-urls http://10.0.0.7:2380", m)
+				return fmt.Errorf("at which URL do the others reach %s? give one, such as --peer-urls http://10.0.0.7:2380", which)
 			}
-			return "", reachable("--peer-urls", peerURLs)
+			return reachable("--peer-urls", peerURLs)
 		},
+		check: func(cluster, listedMember, bool) (string, error) { return "", nil },
 		change: func(ctx context.Context, client *clientv3.Client, _ cluster, m listedMember) error {
 			_, err := client.MemberUpdate(ctx, m.id, peerURLs)
 			return err

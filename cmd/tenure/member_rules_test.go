@@ -112,8 +112,12 @@ func TestWhichMember(t *testing.T) {
 			t.Errorf("%q is %q, %v; want %q", which, got.ID, err, want)
 		}
 	}
-	if _, err := c.find("x"); err == nil || err.Error() != "there is no member x; the members are a, twin, twin, d1, d1" {
+	if _, err := c.find("x"); err == nil || err.Error() != "there is no member x; the members are a, twin, twin, d1, d1; one that has not started is known by its ID and its peer URL only" {
 		t.Errorf("an unknown member: %v", err)
+	}
+	c.Members = c.Members[:2]
+	if _, err := c.find("x"); err == nil || err.Error() != "there is no member x; the members are a, twin" {
+		t.Errorf("an unknown member, and all have started: %v", err)
 	}
 }
 
@@ -150,11 +154,11 @@ func TestWhyAMemberIsNotChanged(t *testing.T) {
 		"promote or remove one first": rpctypes.ErrTooManyLearners, "the last voter": rpctypes.ErrMemberNotEnoughStarted, "start those that are down": rpctypes.ErrUnhealthy,
 		"leadership has just gone elsewhere": rpctypes.ErrNotLeader, "promote it first": rpctypes.ErrBadLeaderTransferee,
 	} {
-		wantRefused(t, memberTrouble("add d", err), "cannot add d: ")
-		wantRefused(t, memberTrouble("add d", err), says)
+		wantCannot(t, memberTrouble("add d", err), "cannot add d: ")
+		wantCannot(t, memberTrouble("add d", err), says)
 	}
-	wantRefused(t, memberTrouble("add d", status.Error(codes.PermissionDenied, "odd")), "cannot add d: ")
-	wantRefused(t, memberTrouble("add d", status.Error(codes.Unimplemented, "odd")), "older version")
+	wantCannot(t, memberTrouble("add d", status.Error(codes.PermissionDenied, "odd")), "cannot add d: ")
+	wantCannot(t, memberTrouble("add d", status.Error(codes.Unimplemented, "odd")), "older version")
 	for _, err := range []error{
 		context.DeadlineExceeded, fmt.Errorf("x: %w", context.DeadlineExceeded), rpctypes.ErrTimeout, rpctypes.ErrNoLeader, rpctypes.ErrTimeoutDueToLeaderFail, errors.New("odd"),
 	} {
@@ -163,6 +167,14 @@ func TestWhyAMemberIsNotChanged(t *testing.T) {
 		if !strings.HasPrefix(got.Error(), "cannot add d: ") || !strings.HasSuffix(got.Error(), "; whether it was done is not known: `tenure member list` shows it") || strings.Contains(got.Error(), "context deadline") {
 			t.Errorf("%v is told as %q", err, got)
 		}
+	}
+}
+
+// wantCannot wants a refusal of the server's: it is neither wrong usage nor silence.
+func wantCannot(t *testing.T, err error, says string) {
+	t.Helper()
+	if errors.As(err, new(cli.ExitError)) || !strings.Contains(err.Error(), says) {
+		t.Errorf("error %v, want %q and no exit code of its own", err, says)
 	}
 }
 
@@ -175,6 +187,8 @@ func TestMemberCommandLines(t *testing.T) {
 		"at which URL do the others reach d?":           {"add", "d"},
 		`--peer-urls "a:1": want http://host:port`:      {"add", "d", "--peer-urls", "a:1"},
 		`--client-urls "http://a": want http://host`:    {"add", "d", "--peer-urls", "http://a:1", "--client-urls", "http://a"},
+		"at which URL do the others reach c?":           {"update", "c"},
+		`--peer-urls "x": want http://host:port`:        {"update", "c", "--peer-urls", "x"},
 		"and none that others can dial":                 {"add", "d", "--peer-urls", "http://0.0.0.0:2380"},
 	} {
 		_, err := command(t, append([]string{"member"}, args...)...)
