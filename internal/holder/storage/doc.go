@@ -25,7 +25,8 @@
 //	take over from the dead       Δ + 6δ after its last renewal
 //	notice a release              within about Δ/50
 //
-// A claim's TTL cannot be longer than Term. A shorter TTL is granted Term, and 0 stands for Term.
+// A claim's TTL is 0, which stands for Term, or Term. Another one is refused: others wait for Term, and do
+// not know of a holder that asked for less.
 //
 // The holder's deadline counts from the moment when its write began. It is earlier than the end that
 // others wait for by the header's Drift, for clocks whose rates differ. Done closes at that deadline by
