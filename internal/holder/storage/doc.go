@@ -50,6 +50,15 @@
 // Observe and List show a dead holder until another claim has taken over, or until they have looked
 // often enough. Until is the latest possible end, given the observations.
 //
+// # Processes that end
+//
+// Of one store, others on the holder's machine may learn at once that its process has ended, and then wait
+// for nothing ([Lifelines]). Whatever a lifeline does not show for sure is waited out. Several stores have
+// none yet: the end of a process is no less true there, but each store would have to be on a filesystem of
+// this machine, where several stores serve no purpose. A claim's lifeline is tied before its machine takes
+// a step, and cut when its tenure is over; the stamp in it follows each renewal. If the process dies between
+// a renewal's write and its confirmation, a few δ each Term/3, others wait as for any other holder.
+//
 // # Trouble
 //
 // Acquire waits for storage that fails or hangs, and goes on when it is back. A lease survives any outage
