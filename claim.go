@@ -34,9 +34,11 @@ type Claim struct {
 
 	// TTL is how long the lease outlives its last renewal: the longest that
 	// others wait after we crashed, and the longest outage of the store that we
-	// live through. An engine may grant more (it rounds up to what it can do).
-	// The holder itself gives up a little earlier, by the margin that the engine
-	// states for clocks that do not tick alike. Default DefaultTTL.
+	// live through. An engine keeps it as it is, or refuses the claim and says which
+	// TTLs it can keep: stores in directories and in Redis were made for one, etcd counts
+	// whole seconds. The holder itself gives up a little earlier, by the margin that the engine
+	// states for clocks that do not tick alike. 0 leaves it to the engine: DefaultTTL, that of
+	// the stores, or the longest below it that the engine can keep.
 	TTL time.Duration
 
 	// Slots is the number of claims that may hold the name at once, this one included. 0

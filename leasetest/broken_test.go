@@ -61,6 +61,32 @@ var misbehaviors = []struct {
 	{"all tenures have the same token", func() Fixture {
 		return breakLeases(func(x *brokenLease) { x.token = func() uint64 { return 7 } })
 	}, "exclusive-holders-never-overlap"},
+	{"a TTL is longer than asked for", func() Fixture {
+		return breakClaims(func(c *tenure.Claim) { c.TTL = max(c.TTL, brokenTTL) })
+	}, "ttl-is-kept-or-refused"},
+	{"a TTL is shorter than asked for", func() Fixture {
+		return breakClaims(func(c *tenure.Claim) { c.TTL = min(c.TTL, brokenTTL) })
+	}, "ttl-is-kept-or-refused"},
+	{"a TTL is refused without a reason", func() Fixture {
+		return breakEach(func(_ *Memory, l *broken) {
+			l.wait = func(ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
+				if c.TTL > brokenTTL {
+					return nil, tenure.ErrClaim
+				}
+				return l.memoryLeaser.Acquire(ctx, c)
+			}
+		})
+	}, "ttl-is-kept-or-refused"},
+	{"the TTL that is said to be granted is refused", func() Fixture {
+		return breakEach(func(_ *Memory, l *broken) {
+			l.wait = func(ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
+				if c.TTL == brokenTTL {
+					return nil, fmt.Errorf("%w: a TTL of %v", tenure.ErrClaim, c.TTL)
+				}
+				return l.memoryLeaser.Acquire(ctx, c)
+			}
+		})
+	}, "ttl-is-kept-or-refused"},
 	{"a restart resets the tokens", func() Fixture {
 		m := NewMemory()
 		f := m.Fixture(brokenTTL)

@@ -102,6 +102,7 @@ var cases = []struct {
 	{"tokens-only-grow", tokensGrow},
 	{"tokens-grow-over-a-restart", tokensGrowOverRestart},
 	{"tokens-grow-over-a-crash-while-held", tokensGrowOverCrash},
+	{"ttl-is-kept-or-refused", ttlKept},
 	{"renewed-while-held", renewed},
 	{"short-outage-is-survived", shortOutage},
 	{"done-closes-at-the-local-deadline", doneAtDeadline},

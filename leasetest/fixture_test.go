@@ -95,7 +95,7 @@ func TestPromisesStay(t *testing.T) {
 		"release-never-frees-a-newer-holder", "renewed-while-held", "shared-beside-shared-only",
 		"short-outage-is-survived", "slots-are-never-exceeded", "suspend-counts",
 		"tokens-grow-over-a-crash-while-held", "tokens-grow-over-a-restart", "tokens-only-grow",
-		"try-tells-who-holds", "unconfirmed-release-is-told", "waiting-ends-with-the-context",
+		"try-tells-who-holds", "ttl-is-kept-or-refused", "unconfirmed-release-is-told", "waiting-ends-with-the-context",
 	}
 	if got := names(); !slices.Equal(got, want) {
 		t.Errorf("the cases are %q, want %q", got, want)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/cli"
+	"github.com/tenure-lease/tenure/internal/holder/file"
 )
 
 // told are the events that are printed while something is done.
@@ -290,5 +291,16 @@ func TestAdmission(t *testing.T) {
 		if !slices.EqualFunc(list, want, same) {
 			t.Errorf("%s: told is %+v, want %+v", name, list, want)
 		}
+	}
+}
+
+// A command and all that it starts are a part of the holder. A program that only reads our lines hears of our
+// end later than others on this machine may: they wait.
+func TestHolderOfATenancy(t *testing.T) {
+	if got := (&tenancy{argv: []string{"true"}}).holder(); got != file.Family {
+		t.Errorf("with a command the holder is %v, want %v", got, file.Family)
+	}
+	if got := (&tenancy{}).holder(); got != file.Stranger {
+		t.Errorf("without a command the holder is %v, want %v", got, file.Stranger)
 	}
 }

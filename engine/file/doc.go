@@ -23,4 +23,10 @@
 //
 // A store that lost its contents is never made anew in its set: to a process that begins later it
 // would be a witness that nothing is held. Stop all processes that use the set, and make a new set.
+//
+// # A holder that dies
+//
+// In a set of one directory on a local filesystem, the lease of a process that dies is free at once for the
+// other processes of the machine. The children of the process are no part of the holder: set a LockDelay, which
+// is always waited out, if they or requests under way need time. Claim.TTL is that of the stores, or 0.
 package file

@@ -31,7 +31,15 @@ func (l *Leaser) TryAcquire(ctx context.Context, c tenure.Claim) (tenure.Lease, 
 type engine struct{ *Leaser }
 
 // Complete implements holder.Engine.
-func (engine) Complete(c tenure.Claim) (tenure.Claim, error) { return c.Complete() }
+func (engine) Complete(c tenure.Claim) (tenure.Claim, error) {
+	c, err := c.Complete()
+	if err == nil && c.TTL%time.Second != 0 {
+		whole := c.TTL.Truncate(time.Second)
+		err = fmt.Errorf("%w: a TTL of %v is not in whole seconds, which the server counts: ask for %v or %v", tenure.ErrClaim, c.TTL, max(whole, time.Second), whole+time.Second)
+	}
+	c.LockDelay = time.Duration(wholeSeconds(c.LockDelay)) * time.Second
+	return c, err
+}
 
 // Patience implements holder.Engine.
 func (engine) Patience() time.Duration { return callTimeout }

@@ -62,7 +62,7 @@ func TestWhatAClaimAsks(t *testing.T) {
 		"an exclusive claim": {
 			tenure.Claim{Slots: 1, TTL: 20 * time.Second, LockDelay: 1500 * time.Millisecond}, queueOf(5),
 			[]any{
-				askedGrant(22), joins(`{"tenure":1,"holder":"h","slots":1,"delay_ms":1500}`, below, inOrder, clientv3.WithLimit(1)),
+				askedGrant(22), joins(`{"tenure":1,"holder":"h","slots":1,"delay_ms":2000}`, below, inOrder, clientv3.WithLimit(1)),
 				looksAhead(lastFirst, clientv3.WithLimit(1)),
 				askedWatch{clientv3.OpGet("n/5", leaves...), true},
 			},

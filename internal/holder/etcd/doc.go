@@ -40,8 +40,8 @@
 //
 // # Time
 //
-// The server grants whole seconds, and no less than its minimum (a stock etcd: 2 s by default). The
-// holder's deadline counts from the moment before the grant or the renewal was sent, by package clock.
+// The server grants whole seconds, and no less than its minimum (a stock etcd: 2 s by default). A TTL with
+// a fraction, or below the minimum, is refused. A lock delay is rounded up. The holder's deadline counts from the moment before the grant or the renewal was sent, by package clock.
 // It is earlier than the server's by one percent, for the clocks of the holder and of the server's
 // leader may run at rates that differ by that much. (NTP slews by at most 0.05 %. chrony may be
 // configured for 8 %, and leases must not be relied on while it does so.)
@@ -58,8 +58,7 @@
 // only. So the server itself keeps everybody out for the delay, etcdctl included, however the holder
 // went. A revoke would end both, so a release after the loss of a lease with a lock delay revokes
 // nothing. Renewals and the one percent go by the holder's part alone. A claim that is killed while it
-// waits keeps its place in the queue for TTL + LockDelay, too. If the server grants more than it was
-// asked for, the rest goes to the holder, and not to the delay.
+// waits keeps its place in the queue for TTL + LockDelay, too.
 //
 // # Records
 //

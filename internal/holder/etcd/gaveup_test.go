@@ -25,6 +25,7 @@ import (
 
 // scripted is a cluster that answers as a test says. Where the test says nothing, nobody holds anything.
 type scripted struct {
+	longer int64 // seconds that are granted beyond what is asked for
 	clientv3.KV
 	clientv3.Lease
 	clientv3.Watcher
@@ -82,7 +83,7 @@ func (c *scripted) TimeToLive(_ context.Context, id clientv3.LeaseID, _ ...clien
 func (c *scripted) Grant(_ context.Context, ttl int64) (*clientv3.LeaseGrantResponse, error) {
 	c.asks(askedGrant(ttl))
 	c.grants++
-	return &clientv3.LeaseGrantResponse{ID: 7, TTL: 60}, c.grant()
+	return &clientv3.LeaseGrantResponse{ID: 7, TTL: ttl + c.longer}, c.grant()
 }
 
 func (c *scripted) Revoke(_ context.Context, id clientv3.LeaseID) (*clientv3.LeaseRevokeResponse, error) {

@@ -38,6 +38,10 @@ func (l *Leaser) join(ctx context.Context, c tenure.Claim) (*lease, []*mvccpb.Ke
 	renew := func(ctx context.Context) (time.Duration, error) { return l.renew(ctx, grant.ID) }
 	x := &lease{leaser: l, claim: c, id: grant.ID, key: queueKey(c.Name, int64(grant.ID)), granted: ttl}
 	x.keeper = newKeeper(&l.clocks, c, sent, ttl, renew)
+	if ttl != c.TTL+c.LockDelay {
+		x.abandon()
+		return nil, nil, fmt.Errorf("%w: the server does not grant a TTL of %v, but one of %v: ask for that, or for 0 to have %v", tenure.ErrClaim, c.TTL, ttl-c.LockDelay, tenure.DefaultTTL)
+	}
 	ahead, err := x.put(ctx, value)
 	if err == nil || errors.Is(err, errGone) {
 		err = cmp.Or(l.weigh(ctx, ttl-c.LockDelay, l.clock.Now().Sub(sent), renew), err)

@@ -213,11 +213,18 @@ func queued(t *testing.T, c *clientv3.Client) int64 {
 	return got.Count
 }
 
-// TestTTLIsRoundedUp: servers count in whole seconds, so a claim for more than five gets six.
-func TestTTLIsRoundedUp(t *testing.T) {
+// TestWholeSeconds: servers count in whole seconds. A TTL with a fraction is refused, with those that can be
+// had, and a lock delay is rounded up.
+func TestWholeSeconds(t *testing.T) {
 	server := endpoint(t)
 	l, c := open(t, server), plainClient(t, server)
-	if _, err := l.Acquire(t.Context(), tenure.Claim{Name: t.Name(), TTL: 5*time.Second + 1}); err != nil {
+	for asked, says := range map[time.Duration]string{5*time.Second + 1: "ask for 5s or 6s", time.Millisecond: "ask for 1s"} {
+		_, err := l.TryAcquire(t.Context(), tenure.Claim{Name: t.Name(), TTL: asked})
+		if !errors.Is(err, tenure.ErrClaim) || !strings.Contains(err.Error(), says) {
+			t.Errorf("a TTL of %v: %v; want %v that says %q", asked, err, tenure.ErrClaim, says)
+		}
+	}
+	if _, err := l.Acquire(t.Context(), tenure.Claim{Name: t.Name(), TTL: 5 * time.Second, LockDelay: 1}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := c.Get(t.Context(), t.Name()+"/", clientv3.WithPrefix())
@@ -226,7 +233,7 @@ func TestTTLIsRoundedUp(t *testing.T) {
 	}
 	left, err := c.TimeToLive(t.Context(), clientv3.LeaseID(got.Kvs[0].Lease))
 	if err != nil || left.GrantedTTL != 6 {
-		t.Errorf("%v, %v: granted for a TTL of five seconds and a bit, want six", left, err)
+		t.Errorf("%v, %v: granted for a TTL of five seconds and a short lock delay, want six", left, err)
 	}
 }
 

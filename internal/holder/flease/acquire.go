@@ -34,13 +34,18 @@ func (e engine) Complete(c tenure.Claim) (tenure.Claim, error) {
 	if err != nil {
 		return c, err
 	}
-	most := e.peer.cfg.TMax
-	if asked == 0 {
-		c.TTL = min(c.TTL, most-c.LockDelay)
-	}
 	// The protocol counts whole milliseconds, and needs enough of them to renew in time.
-	c.TTL = max(roundUp(c.TTL), e.peer.pure.MinTTL())
+	most, least := e.peer.cfg.TMax, e.peer.pure.MinTTL()
 	c.LockDelay = roundUp(c.LockDelay)
+	if asked == 0 {
+		c.TTL = max(min(c.TTL, most-c.LockDelay), least)
+	}
+	if c.TTL < least {
+		return c, fmt.Errorf("%w: a TTL of %v leaves no time to renew among these peers: ask for %v or more, or give all peers a shorter round timeout", tenure.ErrClaim, c.TTL, least)
+	}
+	if err := wholeMilliseconds(c); err != nil {
+		return c, err
+	}
 	if c.TTL+c.LockDelay > most {
 		return c, fmt.Errorf("%w: a TTL of %v and a lock delay of %v are together more than t_max, which is %v: ask for less, or give all peers a greater t_max, which is also how long a restarted one is silent",
 			tenure.ErrClaim, c.TTL, c.LockDelay, most)

@@ -29,7 +29,13 @@ type clientEngine struct {
 }
 
 // Complete implements holder.Engine.
-func (clientEngine) Complete(c tenure.Claim) (tenure.Claim, error) { return c.Complete() }
+func (clientEngine) Complete(c tenure.Claim) (tenure.Claim, error) {
+	c, err := c.Complete()
+	if err == nil {
+		err = wholeMilliseconds(c)
+	}
+	return c, err
+}
 
 // Patience implements holder.Engine.
 func (clientEngine) Patience() time.Duration { return 2 * clientPatience }

@@ -79,6 +79,14 @@ func ended(why error) error {
 	return fmt.Errorf("%w: the peer has ended: %w", tenure.ErrUnavailable, why)
 }
 
+// wholeMilliseconds returns an error for a claim whose TTL has a part of a millisecond.
+func wholeMilliseconds(c tenure.Claim) error {
+	if c.TTL%time.Millisecond != 0 {
+		return fmt.Errorf("%w: a TTL of %v is not in whole milliseconds, which peers count", tenure.ErrClaim, c.TTL)
+	}
+	return nil
+}
+
 // roundUp returns whole milliseconds: d or a little more, or less if no Duration is more.
 func roundUp(d time.Duration) time.Duration {
 	rest := d % time.Millisecond

@@ -25,7 +25,8 @@
 //	take over from the dead       Δ + 6δ after its last renewal
 //	notice a release              within about Δ/50
 //
-// A claim's TTL cannot be longer than Term. A shorter TTL is granted Term, and 0 stands for Term.
+// A claim's TTL is 0, which stands for Term, or Term. Another one is refused: others wait for Term, and do
+// not know of a holder that asked for less.
 //
 // The holder's deadline counts from the moment when its write began. It is earlier than the end that
 // others wait for by the header's Drift, for clocks whose rates differ. Done closes at that deadline by
@@ -48,6 +49,15 @@
 //
 // Observe and List show a dead holder until another claim has taken over, or until they have looked
 // often enough. Until is the latest possible end, given the observations.
+//
+// # Processes that end
+//
+// Of one store, others on the holder's machine may learn at once that its process has ended, and then wait
+// for nothing ([Lifelines]). Whatever a lifeline does not show for sure is waited out. Several stores have
+// none yet: the end of a process is no less true there, but each store would have to be on a filesystem of
+// this machine, where several stores serve no purpose. A claim's lifeline is tied before its machine takes
+// a step, and cut when its tenure is over; the stamp in it follows each renewal. If the process dies between
+// a renewal's write and its confirmation, a few δ each Term/3, others wait as for any other holder.
 //
 // # Trouble
 //

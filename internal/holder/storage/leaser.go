@@ -118,9 +118,10 @@ func (e engine) Complete(c tenure.Claim) (tenure.Claim, error) {
 	switch {
 	case err != nil:
 		return c, err
-	case asked > e.header.Term:
-		return c, fmt.Errorf("%w: a TTL of %v is more than these stores were made for, which is %v: ask for that or less, or make other stores (tenure lease init --ttl %v)",
+	case asked != 0 && asked != e.header.Term:
+		return c, fmt.Errorf("%w: a TTL of %v is not what these stores were made for: all their leases last %v, so that others know when one is over; leave the TTL out, or make stores elsewhere (tenure lease init --ttl %v)",
 			tenure.ErrClaim, asked, e.header.Term, asked)
 	}
+	c.TTL = e.header.Term
 	return c, nil
 }

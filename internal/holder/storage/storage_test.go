@@ -3,6 +3,7 @@ package storage_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ func held(err error) bool { return errors.As(err, new(tenure.HeldError)) }
 func TestTTL(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		l, _ := newMemories(1, term, delay).open(t, storage.Options{})
-		for _, ttl := range []time.Duration{0, term, term / 10} {
+		for _, ttl := range []time.Duration{0, term} {
 			lease, err := l.Acquire(t.Context(), tenure.Claim{Name: "x", TTL: ttl})
 			if err != nil {
 				t.Fatalf("a TTL of %v: %v", ttl, err)
@@ -44,9 +45,11 @@ func TestTTL(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		_, err := l.TryAcquire(t.Context(), tenure.Claim{Name: "x", TTL: term + 1})
-		if !errors.Is(err, tenure.ErrClaim) || !strings.Contains(err.Error(), "lease init --ttl") {
-			t.Errorf("a TTL beyond the Term: %v, want %v that says how to make other stores", err, tenure.ErrClaim)
+		for _, ttl := range []time.Duration{term + 1, term - 1, term / 10} {
+			_, err := l.TryAcquire(t.Context(), tenure.Claim{Name: "x", TTL: ttl})
+			if !errors.Is(err, tenure.ErrClaim) || !strings.Contains(err.Error(), fmt.Sprintf("all their leases last %v", term)) || !strings.Contains(err.Error(), "lease init --ttl") {
+				t.Errorf("a TTL other than the Term, %v: %v, want %v that says how to make other stores", ttl, err, tenure.ErrClaim)
+			}
 		}
 	})
 }

@@ -7,7 +7,9 @@
 // for long, are closed and opened again. They are killed and stand still between any two system calls,
 // also within a listing of a directory. They have calls that are slow or fail, and the storage loses
 // its power. A few have so many claims that their files grow. Each world draws few of these, and those
-// often. Calls that stand still once in a hundred times found nothing; one kind of call, drawn for a
+// often. Processes of one host see each other's locks, and learn from lifelines which holder has ended; in
+// some worlds the file system is a network's, where locks tell nothing, or the lifelines are replaced by
+// copies while their holders live. Calls that stand still once in a hundred times found nothing; one kind of call, drawn for a
 // world, that does so once in five found that a file of a living handle was removed.
 //
 // The judge stands apart and knows true time:

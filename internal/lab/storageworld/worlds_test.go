@@ -10,7 +10,7 @@ import (
 var musts = []string{
 	"acquisitions", "takeovers", "shared", "releases", "loses", "dies with", "refused", "looks", "holders seen",
 	"condemned", "discarded", "stalls", "slow calls", "failed calls", "killed", "crashes", "outages", "older copies",
-	"killed at a call", "larger files", "releases when all was well", "records",
+	"killed at a call", "larger files", "releases when all was well", "records", "tied", "ended",
 }
 
 func TestWorlds(t *testing.T) {
@@ -58,6 +58,31 @@ func TestCrashes(t *testing.T) {
 		p := draw(seed)
 		p.dirs, p.header.Of = 1, 1
 		p.crashes, p.kill, p.stalls, p.slows, p.errs, p.outages, p.deaths = 8*time.Second, 0, 0, 0, 0, 0, 0
+		return play(t, p)
+	})
+}
+
+// TestLifelines plays processes that are killed, between any two calls too, and whose ends others on
+// their host learn of. In some worlds locks tell nothing, and in some the lifelines are replaced by
+// copies.
+func TestLifelines(t *testing.T) {
+	musts := []string{"acquisitions", "takeovers", "killed", "killed at a call", "tied", "ended", "lifelines replaced"}
+	world.Batch(t, 8, 16, musts, func(t *testing.T, seed uint64) world.Result {
+		p := draw(seed)
+		p.dirs, p.header.Of, p.outages, p.crashes, p.length = 1, 1, 0, 0, 2*time.Minute
+		p.lifelines, p.paired, p.records = true, true, false
+		p.network, p.copied = seed%4 == 1, 0
+		if seed%4 == 2 {
+			p.copied = time.Second
+		}
+		p.kill, p.deaths, p.stalls, p.slows, p.errs = 0.2, 0, 0, 0, 0
+		p.calls = []string{"create", "lock", "write", "read", "remove", "open", "stat"}[seed%7]
+		switch seed % 3 {
+		case 0:
+			p.deaths = 0.02
+		case 1:
+			p.stalls = 0.02
+		}
 		return play(t, p)
 	})
 }

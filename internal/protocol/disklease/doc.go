@@ -52,6 +52,12 @@
 //     wait. Only a timestamp that was held is released. A timestamp that was written too
 //     late may cover another claim's record. All contenders have to wait for its end,
 //     including its own claim, even if that has been told to leave meanwhile.
+//   - Ends. A contender may be told ([Ended]) that the process of a claim does not exist any more, and by
+//     which timestamp the claim has held. That is worth what a release of this timestamp is worth, for
+//     the same reason: the holder believes no more, and while the register shows a timestamp that was
+//     confirmed, nobody else can hold. It must not be said of a timestamp that was written and not
+//     confirmed, which may hide another holder, nor while anything acts for the claim. A write that the
+//     dead process left on its way has another timestamp, and is waited out. A lock delay is, too.
 //   - δ travels in the record (T-1). All claims that race have read the same record and use
 //     its δ; one that has measured a greater δ writes it, with its claim, for the next. No
 //     record has less than the header's, and a deadline allows for no more than that. A

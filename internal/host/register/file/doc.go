@@ -17,6 +17,7 @@
 //	DIR/TENURE          the header: format, register.Header, single-host or not
 //	DIR/handles/<id>    one file for each opened Store that has written something
 //	DIR/handles/<id>.<random>    the same file, condemned: see Tidiness
+//	DIR/lifelines/<id>           a file for each claim, on one machine only: see Lifelines
 //
 // A handle's file is [header][farewell][copy A of each slot][copy B of each slot] in blocks of 4096
 // bytes, each with a CRC-32C, its place and a generation in it. A slot holds one writer's record of
