@@ -131,8 +131,8 @@ func TestQuestionsWaitForWhatOthersMayHaveSeen(t *testing.T) {
 	}
 }
 
-// What waits for a round goes into one of them: it would be answered twice, and rounds would go out
-// for ever.
+// Asks that wait for a round go into one of them. In two they would be answered twice, and rounds
+// would set out for ever.
 func TestAsksGoIntoOneRound(t *testing.T) {
 	a := &asks{inbox: []askBatch{{index: 1}, {index: 2}}}
 	if first, again := a.takeInbox(), a.takeInbox(); len(first) != 2 || len(again) != 0 {

@@ -277,3 +277,24 @@ func TestReleasesThatNobodyAnswers(t *testing.T) {
 		})
 	}
 }
+
+// TestReleasesThatAreGivenUp: a release waits no longer than its caller does, and says that nothing is
+// confirmed.
+func TestReleasesThatAreGivenUp(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		n := promptConn(func(*clientConn, request) {})
+		l := &clientLease{Lease: holder.Make(&holder.Clocks{Mono: n.client.cfg.Clock}, "x", "h", nil), conn: n, id: 9}
+		l.Begin(1, machine.Mono(5*time.Second), 0)
+		n.leases[9] = l
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		err := l.Release(ctx)
+		if took := time.Since(began); took != 300*time.Millisecond || !errors.Is(err, tenure.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a caller has 300ms, and after %v a release ends with %v", took, err)
+		}
+		if !errors.Is(l.Err(), tenure.ErrReleased) {
+			t.Errorf("after a release that was given up the lease says %v, want %v", l.Err(), tenure.ErrReleased)
+		}
+	})
+}

@@ -11,7 +11,7 @@ import (
 )
 
 // A handle that has met another store in the place of its own stops for good, also if its own comes
-// back: what was written meanwhile is not known to it.
+// back: it does not know the writes of the time between.
 func TestTheStoreComesBackAfterAnother(t *testing.T) {
 	b := newBench(t, InitOptions{})
 	s := b.open()

@@ -159,7 +159,7 @@ func TestTheSuiteHasTeeth(t *testing.T) {
 	}
 }
 
-// A write that fails is a failure of the store, and ends the check: what comes after it would judge
+// A write that fails is a failure of the store, and ends the check: the steps after it would judge
 // something else.
 func TestAWriteThatFails(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
