@@ -63,8 +63,8 @@ func TestSimRefuses(t *testing.T) {
 		{"sim nonsense", "`tenure-lab sim` lists them"},
 		{"sim replica --worlds 0", "--worlds 0: want at least 1"},
 		{"sim replica --failures -1", "cannot be negative"},
-		{"sim replica --seed -1", "invalid argument"},
-		{"sim replica disklease", "accepts at most 1 arg"},
+		{"sim replica --seed -1", "want a whole number"},
+		{"sim replica disklease", "is too much"},
 	} {
 		if _, _, err := labOut(strings.Fields(tc.line)...); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: got %v, want %q", tc.line, err, tc.want)
