@@ -45,9 +45,9 @@ not serve until it has started.`,
 			name := args[0]
 			switch {
 			case name == "" || strings.ContainsAny(name, ",= \t\n"):
-				return fmt.Errorf("the name %q: want one without commas, blanks and equals signs, which separate names in --initial-cluster", name)
+				return cli.Usagef("the name %q: want one without commas, blanks and equals signs, which separate names in --initial-cluster", name)
 			case len(peerURLs) != 1:
-				return fmt.Errorf("at which URL do the others reach %s? give one, such as --peer-urls http://10.0.0.4:2380", name)
+				return cli.Usagef("at which URL do the others reach %s? give one, such as --peer-urls http://10.0.0.4:2380", name)
 			}
 			if err := reachable("--peer-urls", peerURLs); err != nil {
 				return err
@@ -86,7 +86,7 @@ not serve until it has started.`,
 // oneMember is the check of arguments that are one member.
 func oneMember(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return fmt.Errorf("which member? write: tenure member %s", cmd.Use)
+		return cli.Usagef("which member? write: tenure member %s", cmd.Use)
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func reachable(flag string, urls []string) error {
 	for _, raw := range urls {
 		u, err := url.Parse(raw)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Port() == "" || u.Path != "" {
-			return fmt.Errorf("%s %q: want http://host:port, or https://host:port", flag, raw)
+			return cli.Usagef("%s %q: want http://host:port, or https://host:port", flag, raw)
 		}
 	}
 	return dialable(flag, urls)

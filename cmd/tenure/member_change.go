@@ -139,7 +139,7 @@ Until it listens there it is down for the others.`,
 		done:    "updated",
 		usage: func(which string) error {
 			if len(peerURLs) != 1 {
-				return fmt.Errorf("at which URL do the others reach %s? give one, such as --peer-urls http://10.0.0.7:2380", which)
+				return cli.Usagef("at which URL do the others reach %s? give one, such as --peer-urls http://10.0.0.7:2380", which)
 			}
 			return reachable("--peer-urls", peerURLs)
 		},
