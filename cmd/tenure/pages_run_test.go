@@ -29,6 +29,13 @@ var unrun = map[string][]string{
 		"tenure serve                                   # on localhost:2379; etcdctl put greeting hello works",
 		"tenure serve --name c --initial-cluster-state existing …   # the line that add prints",
 	},
+	"docs/command.md": {
+		"tenure elect db --listen             # the leaders of one election; (vacant) when nobody leads",
+		"tenure lease break nightly",
+		"tenure lease break nightly --token 1274 --yes",
+		"tenure lease list --watch            # a line for each change of holders, until Ctrl-C",
+		"tenure lease list --watch -o json    # each line an object: time, name, holders, waiting",
+	},
 	"docs/flease.md": {
 		"tenure lock nightly --at flease:///run/tenure/peer.sock -- ./backup.sh",
 		"tenure peer --self a:7000 --peers a:7000,b:7000,c:7000      # on a; likewise on b and c",
