@@ -88,7 +88,7 @@ func TestLogFlagsAreHeard(t *testing.T) {
 	at := taken.Addr().String()
 	for _, args := range [][]string{
 		{"serve", "--data-dir", t.TempDir(), "--listen-client-urls", "http://" + at, "--listen-peer-urls", "http://" + at},
-		{"peer", "--self", at, "--peers", at, "--listen", "/none/peer.sock"},
+		{"peer", "--self", at, "--peers", at, "--listen", filepath.Join(t.TempDir(), "peer.sock")},
 		{"deliver", "--id", "7", "--members", "7=" + at, "--data-dir", t.TempDir()},
 	} {
 		_, err := command(t, append(args, "--log-format", "xml")...)
