@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"fmt"
 	"io"
 	"log/slog"
 
@@ -22,7 +21,7 @@ func (l *Log) Register(f *pflag.FlagSet, level slog.Level) {
 func (l Log) Logger(w io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(cmp.Or(l.Level, "info"))); err != nil {
-		return nil, fmt.Errorf("--log-level %q: want debug, info, warn or error", l.Level)
+		return nil, Usagef("--log-level %q: want debug, info, warn or error", l.Level)
 	}
 	opts := &slog.HandlerOptions{Level: level}
 	format := cmp.Or(l.Format, "auto")
@@ -38,5 +37,5 @@ func (l Log) Logger(w io.Writer) (*slog.Logger, error) {
 	case "console", "text":
 		return slog.New(slog.NewTextHandler(w, opts)), nil
 	}
-	return nil, fmt.Errorf("--log-format %s: want auto, text, console or json", l.Format)
+	return nil, Usagef("--log-format %s: want auto, text, console or json", l.Format)
 }
