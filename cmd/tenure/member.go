@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -77,12 +76,7 @@ func (m listedMember) String() string {
 // withCluster runs one short command with a client of the cluster, whose members were asked.
 func withCluster(at string, f func(context.Context, *clientv3.Client, cluster) error) error {
 	return withMembers(at, func(ctx context.Context, client *clientv3.Client, members []*pb.Member) error {
-		// The member that was asked may be behind. Without a leader there is nothing newer to know.
-		newest, cancel := context.WithTimeout(ctx, 2*time.Second)
-		defer cancel()
-		if list, err := client.MemberList(newest); err == nil {
-			members = list.Members
-		}
+		members = newestMembers(ctx, client, members)
 		answers, errs := askMembers(ctx, client, members)
 		return f(ctx, client, clusterOf(members, answers, errs))
 	})

@@ -222,10 +222,15 @@ func TestMembersAsOfNow(t *testing.T) {
 		pb.RegisterClusterServer(g, m)
 		pb.RegisterMaintenanceServer(g, m)
 		serveUntilEnd(t, g, l)
-		var got cluster
-		out, err := command(t, "member", "list", "-o", "json", "--at", "etcd://"+l.Addr().String())
-		if err := errors.Join(err, json.Unmarshal([]byte(out), &got)); err != nil || len(got.Members) != want || got.Leader != "stock" {
-			t.Errorf("with a leader: %v: listed is %+v, %v; want %d members", leader, got, err, want)
+		for _, words := range []string{"member list", "status"} {
+			var got struct {
+				Leader  string
+				Members []any
+			}
+			out, err := command(t, append(strings.Fields(words), "-o", "json", "--at", "etcd://"+l.Addr().String())...)
+			if err := errors.Join(err, json.Unmarshal([]byte(out), &got)); err != nil || len(got.Members) != want || got.Leader != "stock" {
+				t.Errorf("%s: with a leader: %v: listed is %+v, %v; want %d members", words, leader, got, err, want)
+			}
 		}
 	}
 }

@@ -101,9 +101,10 @@ func askStatus(ctx context.Context, at string) (clusterStatus, error) {
 		return s, fmt.Errorf("no member answers at %s: %w; check the address, and that the server runs", at, err)
 	}
 	s.Cluster = fmt.Sprintf("%x", list.Header.ClusterId)
-	s.Members = make([]memberStatus, len(list.Members))
-	answers, errs := askMembers(ctx, client, list.Members)
-	for i, m := range list.Members {
+	members := newestMembers(ctx, client, list.Members)
+	s.Members = make([]memberStatus, len(members))
+	answers, errs := askMembers(ctx, client, members)
+	for i, m := range members {
 		s.Members[i] = memberStatus{ID: hexID(m.ID), Name: m.Name, URLs: m.ClientURLs, Learner: m.IsLearner}
 		if errs[i] != nil {
 			s.Members[i].Errors = []string{errs[i].Error()}
@@ -111,12 +112,12 @@ func askStatus(ctx context.Context, at string) (clusterStatus, error) {
 	}
 	s.fill(answers)
 	var there []*pb.Member
-	for i, m := range list.Members {
+	for i, m := range members {
 		if answers[i] != nil {
 			there = append(there, m)
 		}
 	}
-	if leases, err := askReadLeases(ctx, client, list.Members, there); err == nil {
+	if leases, err := askReadLeases(ctx, client, members, there); err == nil {
 		s.ReadLeases = leases
 	}
 	ask, cancel := context.WithTimeout(ctx, 3*time.Second)
@@ -148,6 +149,17 @@ func listMembers(ctx context.Context, client *clientv3.Client) (*clientv3.Member
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	return client.MemberList(ctx, clientv3.WithSerializable())
+}
+
+// newestMembers returns the members as the leader has them, or else those that are known: the member that
+// was asked may be behind, most of all one that joins.
+func newestMembers(ctx context.Context, client *clientv3.Client, known []*pb.Member) []*pb.Member {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if list, err := client.MemberList(ctx); err == nil {
+		return list.Members
+	}
+	return known // without a leader there is nothing newer to know
 }
 
 // askMembers asks all members for their status at the same time. Of each it returns the answer, or why there
