@@ -30,6 +30,7 @@ func TestTTLsWithinTMax(t *testing.T) {
 				{0, 3500 * time.Millisecond, 0},
 				{4 * time.Second, time.Millisecond, 0},
 				{4*time.Second + 1, 0, 0},
+				{time.Second + 1, 0, 0},
 			} {
 				lease, err := from.TryAcquire(context.Background(), tenure.Claim{Name: "x", TTL: tt.ttl, LockDelay: tt.delay})
 				if tt.want == 0 {
