@@ -82,7 +82,7 @@ func (o *agreeOptions) run(ctx context.Context, args []string, w io.Writer) erro
 	defer l.Close()
 	a, ok := l.(agreements)
 	if !ok {
-		return fmt.Errorf("the engine at %s has no agreements: directories and Redis have", o.at)
+		return cli.Usagef("the engine at %s has no agreements: directories and Redis have", o.at)
 	}
 	value, err := decide(ctx, a, args)
 	if err != nil {

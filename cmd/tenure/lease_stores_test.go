@@ -106,7 +106,7 @@ func TestShowsWhyAStoreDoesNotCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if _, err := l.TryAcquire(t.Context(), tenure.Claim{Name: "n", TTL: time.Second}); err != nil {
+	if _, err := l.TryAcquire(t.Context(), tenure.Claim{Name: "n"}); err != nil {
 		t.Fatal(err)
 	}
 	var shown shownLease

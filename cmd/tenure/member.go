@@ -78,7 +78,11 @@ func withCluster(at string, f func(context.Context, *clientv3.Client, cluster) e
 	return withMembers(at, func(ctx context.Context, client *clientv3.Client, members []*pb.Member) error {
 		members = newestMembers(ctx, client, members)
 		answers, errs := askMembers(ctx, client, members)
-		return f(ctx, client, clusterOf(members, answers, errs))
+		c := clusterOf(members, answers, errs)
+		if l, err := c.leader(); err == nil && l.Reachable {
+			client.SetEndpoints(l.ClientURLs...) // the member that was asked may be about to stop, and leave a change open
+		}
+		return f(ctx, client, c)
 	})
 }
 

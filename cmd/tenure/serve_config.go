@@ -210,7 +210,7 @@ func dialable(flag string, urls []string) error {
 			continue // the user of the URL has a better error
 		}
 		if ip, err := netip.ParseAddr(u.Hostname()); u.Hostname() == "" && u.Port() != "" || err == nil && ip.IsUnspecified() {
-			return fmt.Errorf("%s is an address to listen on, and none that others can dial: say in %s by which URL they reach this member", raw, flag)
+			return cli.Usagef("%s is an address to listen on, and none that others can dial: say in %s by which URL they reach this member", raw, flag)
 		}
 	}
 	return nil
