@@ -128,7 +128,7 @@ func TestHowLongAClientRepeatsClaims(t *testing.T) {
 	}
 }
 
-// TestWhatAClientAsksFor: a request has all fields of its claim, with times rounded up to milliseconds.
+// TestWhatAClientAsksFor: a request has all fields of its claim, with the lock delay rounded up to milliseconds.
 // A claim without a TTL asks for the part of the peer's t_max that its lock delay leaves.
 func TestWhatAClientAsksFor(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -136,7 +136,7 @@ func TestWhatAClientAsksFor(t *testing.T) {
 		want  request
 	}{
 		"all":         {tenure.Claim{Name: "x", Holder: "h", Slots: 3, TTL: 2 * time.Second, LockDelay: time.Second}, request{Holder: "h", Slots: 3, TTLMS: 2000, LockDelayMS: 1000}},
-		"rounded up":  {tenure.Claim{Name: "x", Holder: "h", Slots: 1, TTL: 2*time.Second + 1, LockDelay: time.Second + 1}, request{Holder: "h", Slots: 1, TTLMS: 2001, LockDelayMS: 1001}},
+		"rounded up":  {tenure.Claim{Name: "x", Holder: "h", Slots: 1, TTL: 2 * time.Second, LockDelay: time.Second + 1}, request{Holder: "h", Slots: 1, TTLMS: 2000, LockDelayMS: 1001}},
 		"no TTL":      {tenure.Claim{Name: "x", Holder: "h", Slots: 1, LockDelay: 55 * time.Second}, request{Holder: "h", Slots: 1, TTLMS: 5000, LockDelayMS: 55_000}},
 		"no room":     {tenure.Claim{Name: "x", Holder: "h", Slots: 1, LockDelay: time.Hour}, request{Holder: "h", Slots: 1, TTLMS: 0, LockDelayMS: 3_600_000}},
 		"the default": {tenure.Claim{Name: "x", Holder: "h", Slots: 1}, request{Holder: "h", Slots: 1, TTLMS: tenure.DefaultTTL.Milliseconds()}},

@@ -74,12 +74,11 @@ func TestWhatIsAskedOfTheMachine(t *testing.T) {
 		try   bool
 		want  flease.Acquire
 	}{
-		"a claim":         {tenure.Claim{Name: "x", Holder: "h", TTL: 10 * time.Second, LockDelay: 3 * time.Second, Slots: 2}, false, flease.Acquire{TTL: 10 * time.Second, LockDelay: 3 * time.Second, Slots: 2}},
-		"a try":           {tenure.Claim{Name: "x", Holder: "h", TTL: 10 * time.Second}, true, flease.Acquire{TTL: 10 * time.Second, Slots: 1, Try: true}},
-		"shared":          {tenure.Claim{Name: "x", Holder: "h", TTL: 10 * time.Second, Slots: tenure.Shared}, false, flease.Acquire{TTL: 10 * time.Second, Slots: flease.Shared}},
-		"fractions":       {tenure.Claim{Name: "x", Holder: "h", TTL: 10*time.Second + 1, LockDelay: time.Millisecond + 1}, false, flease.Acquire{TTL: 10*time.Second + time.Millisecond, LockDelay: 2 * time.Millisecond, Slots: 1}},
-		"a TTL too short": {tenure.Claim{Name: "x", Holder: "h", TTL: time.Second, LockDelay: 7 * time.Second}, false, flease.Acquire{TTL: 4 * time.Second, LockDelay: 7 * time.Second, Slots: 1}},
-		"no TTL":          {tenure.Claim{Name: "x", Holder: "h", LockDelay: 50 * time.Second}, false, flease.Acquire{TTL: 10 * time.Second, LockDelay: 50 * time.Second, Slots: 1}},
+		"a claim":   {tenure.Claim{Name: "x", Holder: "h", TTL: 10 * time.Second, LockDelay: 3 * time.Second, Slots: 2}, false, flease.Acquire{TTL: 10 * time.Second, LockDelay: 3 * time.Second, Slots: 2}},
+		"a try":     {tenure.Claim{Name: "x", Holder: "h", TTL: 10 * time.Second}, true, flease.Acquire{TTL: 10 * time.Second, Slots: 1, Try: true}},
+		"shared":    {tenure.Claim{Name: "x", Holder: "h", TTL: 10 * time.Second, Slots: tenure.Shared}, false, flease.Acquire{TTL: 10 * time.Second, Slots: flease.Shared}},
+		"fractions": {tenure.Claim{Name: "x", Holder: "h", TTL: 10 * time.Second, LockDelay: time.Millisecond + 1}, false, flease.Acquire{TTL: 10 * time.Second, LockDelay: 2 * time.Millisecond, Slots: 1}},
+		"no TTL":    {tenure.Claim{Name: "x", Holder: "h", LockDelay: 50 * time.Second}, false, flease.Acquire{TTL: 10 * time.Second, LockDelay: 50 * time.Second, Slots: 1}},
 	} {
 		bubble.Test(t, func(t *testing.T) {
 			m := &scripted{}
@@ -191,7 +190,7 @@ func TestWhatAClientAsks(t *testing.T) {
 	}{
 		"a claim":   {tenure.Claim{Name: "x", Holder: "h", TTL: 10 * time.Second, LockDelay: 3 * time.Second, Slots: 2}, false, request{Holder: "h", TTLMS: 10_000, LockDelayMS: 3000, Slots: 2}},
 		"a try":     {tenure.Claim{Name: "x", Holder: "h", TTL: 10 * time.Second}, true, request{Holder: "h", TTLMS: 10_000, Slots: 1, Try: true}},
-		"fractions": {tenure.Claim{Name: "x", Holder: "i", TTL: 10*time.Second + 1, LockDelay: time.Millisecond + 1}, false, request{Holder: "i", TTLMS: 10_001, LockDelayMS: 2, Slots: 1}},
+		"fractions": {tenure.Claim{Name: "x", Holder: "i", TTL: 10 * time.Second, LockDelay: time.Millisecond + 1}, false, request{Holder: "i", TTLMS: 10_000, LockDelayMS: 2, Slots: 1}},
 		"no TTL":    {tenure.Claim{Name: "x", Holder: "h", LockDelay: 50 * time.Second}, false, request{Holder: "h", TTLMS: 10_000, LockDelayMS: 50_000, Slots: 1}},
 	} {
 		before := clock.System.Now()

@@ -239,7 +239,7 @@ func (s *stage) patience(r *rand.Rand) time.Duration {
 // claim draws one.
 func (s *stage) claim(r *rand.Rand, name, who string) tenure.Claim {
 	least := 8 * s.round
-	c := tenure.Claim{Name: name, Holder: who, Slots: 1, TTL: least + upTo(r, s.tmax/2-least)}
+	c := tenure.Claim{Name: name, Holder: who, Slots: 1, TTL: (least + upTo(r, s.tmax/2-least)).Truncate(time.Millisecond)}
 	if r.IntN(3) == 0 {
 		c.LockDelay = upTo(r, s.tmax/3).Round(time.Millisecond)
 	}
