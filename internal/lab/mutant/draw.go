@@ -87,7 +87,7 @@ func draw(t *testing.T, root string, list []mutant, seed uint64, budget, each ti
 	spent := func() bool { return budget > 0 && childrensCPU(t)-before > budget }
 	next := make(chan []mutant)
 	var tries sync.WaitGroup
-	for range 2 {
+	for range 6 { // most of them wait most of the time
 		tries.Go(func() {
 			for some := range next {
 				results.tryAll(t, root, some, each, spent)
