@@ -25,8 +25,8 @@ type changedLease struct {
 }
 
 // watchLeases prints the names that are held, and then each whose holders are others than at the look
-// before, until the context ends or the reader has gone. A store that does not answer for a while is
-// told to words, and looked at again; all its changes until then are one.
+// before, until the context ends or the reader has gone. If the store does not answer for a while,
+// words say so, and it is looked at again; all its changes until then are one.
 func watchLeases(ctx context.Context, l tenure.Leaser, prefix string, o cli.Output, w, words io.Writer) error {
 	known := map[string]tenure.State{}
 	silent := false

@@ -101,7 +101,7 @@ func TestMembersThatDoNotAgree(t *testing.T) {
 	}
 }
 
-// A member is known by its name, its ID and its peer URL. What fits two is refused.
+// A member is known by its name, its ID and its peer URL. A word that fits two members is refused.
 func TestWhichMember(t *testing.T) {
 	c := cluster{Members: []listedMember{
 		{ID: "a1", Name: "a", PeerURLs: []string{"http://a:1"}}, {ID: "b1", Name: "twin"}, {ID: "c1", Name: "twin"}, {ID: "d1"}, {ID: "e1", Name: "d1"},

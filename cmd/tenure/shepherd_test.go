@@ -400,3 +400,21 @@ func TestKillsTheWholeGroup(t *testing.T) {
 		_ = syscall.Kill(-parent.Process.Pid, syscall.SIGKILL)
 	}
 }
+
+// leaving is a group that is gone after so many looks.
+type leaving struct {
+	kernel
+	looks *int
+}
+
+func (l leaving) alive(int) bool { *l.looks--; return *l.looks > 0 }
+
+// TestShepherdOutlivesTheGroup: the shepherd's end is the end of the holder for others on the machine, so it
+// comes after that of all that it has killed.
+func TestShepherdOutlivesTheGroup(t *testing.T) {
+	left := 5
+	awaitEnd(leaving{looks: &left}, 7)
+	if left != 0 {
+		t.Errorf("the shepherd goes while its group is there: %d looks are left, want 0", left)
+	}
+}
