@@ -234,3 +234,33 @@ func TestMembersAsOfNow(t *testing.T) {
 		}
 	}
 }
+
+// leadingMember adds members, which others leave to it.
+type leadingMember struct{ stockMember }
+
+func (leadingMember) MemberAdd(_ context.Context, r *pb.MemberAddRequest) (*pb.MemberAddResponse, error) {
+	return &pb.MemberAddResponse{Header: &pb.ResponseHeader{}, Member: &pb.Member{ID: 7, PeerURLs: r.PeerURLs}}, nil
+}
+
+// A change is asked of the leader, whichever member --at names: that one may be the next to stop.
+func TestChangesGoToTheLeader(t *testing.T) {
+	type member = interface {
+		pb.ClusterServer
+		pb.MaintenanceServer
+	}
+	start := func(m func(url string) member) (addr string) {
+		l, g := listenLocal(t), grpc.NewServer()
+		addr = l.Addr().String()
+		s := m("http://" + addr)
+		pb.RegisterClusterServer(g, s)
+		pb.RegisterMaintenanceServer(g, s)
+		serveUntilEnd(t, g, l)
+		return addr
+	}
+	leader := start(func(url string) member { return leadingMember{stockMember{url: url}} })
+	asked := start(func(string) member { return stockMember{url: "http://" + leader} })
+	out, err := command(t, "member", "add", "d", "--learner", "--peer-urls", "http://h:1", "--at", "etcd://"+asked)
+	if err != nil || !strings.Contains(out, "--name d ") {
+		t.Errorf("the member that was asked does not lead: %q, %v; want that the leader has added d", out, err)
+	}
+}
