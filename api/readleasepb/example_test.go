@@ -15,7 +15,7 @@ import (
 	"github.com/tenure-lease/tenure/server"
 )
 
-// A program that asks a member for the policy of read leases, as tenure read-lease does.
+// A program that sets the policy of read leases and asks for it, as tenure read-lease does.
 func Example() {
 	dir, err := os.MkdirTemp("", "member")
 	if err != nil {
@@ -44,20 +44,20 @@ func Example() {
 	}
 	defer conn.Close()
 	client := readleasepb.NewReadLeaseClient(conn)
+	if _, err := client.Set(ctx, &readleasepb.SetRequest{Policy: "all"}); err != nil {
+		log.Fatal(err)
+	}
 	state, err := client.Get(ctx, &readleasepb.GetRequest{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("policy", state.Policy, "in", state.Order, "order")
-	if _, err := client.Set(ctx, &readleasepb.SetRequest{Policy: "all"}); err != nil {
-		log.Fatal(err)
-	}
 	holders, err := client.Holders(ctx, &readleasepb.HoldersRequest{Key: []byte("config/db")})
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("policy", holders.Policy)
 	// Output:
-	// policy leader in strict order
+	// policy all in strict order
 	// policy all
 }
