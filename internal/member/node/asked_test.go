@@ -94,15 +94,21 @@ func TestHowABarrierIsAnswered(t *testing.T) {
 	}
 }
 
-// A member is ready when it has caught up, however often its questions fail. It is not ready if its
-// caller leaves or the member ends.
+// catchUp confirms the third barrier.
+func (n *Node) catchUp() { n.barriers.confirmed(n, replica.ReadReady{Number: 3}) }
+
+// A member is ready when it has caught up, however often its questions fail, and its name is known. It is
+// not ready if its caller leaves or the member ends.
 func TestAMemberIsReadyWhenItHasCaughtUp(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		play func(n *Node, cancel func())
 		want error
 	}{
-		{"it has caught up", func(n *Node, _ func()) { n.barriers.confirmed(n, replica.ReadReady{Number: 3}) }, nil},
+		{"it has caught up, and its name is known", func(n *Node, _ func()) { n.catchUp(); close(n.named) }, nil},
+		{"its name is known, and then it has caught up", func(n *Node, _ func()) { close(n.named); n.catchUp() }, nil},
+		{"the caller goes before its name is known", func(n *Node, cancel func()) { n.catchUp(); synctest.Wait(); cancel() }, context.Canceled},
+		{"it ends before its name is known", func(n *Node, _ func()) { n.catchUp(); synctest.Wait(); n.halt() }, errStopped},
 		{"the caller goes", func(_ *Node, cancel func()) { cancel() }, context.Canceled},
 		{"it ends", func(n *Node, _ func()) { n.halt() }, errStopped},
 	} {

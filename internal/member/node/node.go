@@ -65,6 +65,8 @@ type lifecycle struct {
 	stop     chan struct{}   // closed when callers are to go
 	ctx      context.Context // ends then, too
 	cancel   context.CancelFunc
+	named    chan struct{} // closed when the cluster knows this member's name and URLs
+	naming   sync.Once
 	halting  sync.Once
 	failing  sync.Once
 	stopping sync.Once
@@ -109,7 +111,7 @@ func Start(cfg Config) (_ *Node, err error) {
 		cfg: cfg, id: memberID(cfg.Peers[cfg.Name], cfg.ClusterToken, ""), logger: cfg.Logger,
 		calls:     calls{results: newWaits[result](), asks: newWaits[askResult](), keyReads: newWaits[keysResult]()},
 		published: published{shown: make(chan struct{})},
-		lifecycle: lifecycle{running: make(chan struct{}), stop: make(chan struct{})},
+		lifecycle: lifecycle{running: make(chan struct{}), stop: make(chan struct{}), named: make(chan struct{})},
 	}
 	if n.founders, err = roster(cfg.Peers, cfg.ClusterToken); err != nil {
 		return nil, err
@@ -262,11 +264,15 @@ func (n *Node) Stop() {
 }
 
 // Ready waits until the member has caught up with what was committed when it
-// was called, and so can serve.
+// was called, and the cluster knows its name and its URLs. So it can serve, and clients that
+// ask another member find it.
 func (n *Node) Ready(ctx context.Context) error {
 	for {
 		err := n.Barrier(ctx)
-		if err == nil || ctx.Err() != nil {
+		if err == nil {
+			return n.isNamed(ctx)
+		}
+		if ctx.Err() != nil {
 			return err
 		}
 		select {
@@ -277,6 +283,18 @@ func (n *Node) Ready(ctx context.Context) error {
 	}
 }
 
+// isNamed waits until the cluster knows this member's name.
+func (n *Node) isNamed(ctx context.Context) error {
+	select {
+	case <-n.named:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-n.stop:
+		return errStopped
+	}
+}
+
 // announce tells the cluster this member's name and client URLs, so that clients
 // can ask any member for all of them.
 func (n *Node) announce() {
@@ -284,7 +302,7 @@ func (n *Node) announce() {
 	me := &pb.Member{ID: uint64(n.id), Name: n.cfg.Name, PeerURLs: []string{n.cfg.Peers[n.cfg.Name]}, ClientURLs: n.cfg.ClientURLs}
 	for !announced(n.applied().roster.Members, me) {
 		if _, err := n.Propose(context.Background(), me); err == nil {
-			return
+			break
 		}
 		select {
 		case <-n.stop:
@@ -292,6 +310,7 @@ func (n *Node) announce() {
 		case <-time.After(n.cfg.ElectionTimeout):
 		}
 	}
+	n.naming.Do(func() { close(n.named) })
 }
 
 // housekeeping lets go of callers whose time is up.

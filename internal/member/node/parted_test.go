@@ -71,7 +71,7 @@ func parted(t *testing.T) (*Node, *listener) {
 	t.Helper()
 	n := &Node{
 		id: 1, cluster: 7, logger: slog.New(slog.DiscardHandler), calls: calls{results: newWaits[result]()},
-		published: published{shown: make(chan struct{})}, lifecycle: lifecycle{running: make(chan struct{}), stop: make(chan struct{})},
+		published: published{shown: make(chan struct{})}, lifecycle: lifecycle{running: make(chan struct{}), stop: make(chan struct{}), named: make(chan struct{})},
 		cfg: Config{Name: "a", Peers: map[string]string{"a": "http://127.0.0.1:1"}, HeartbeatInterval: 10 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)},
 	}
 	close(n.running)
