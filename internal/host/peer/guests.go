@@ -87,7 +87,7 @@ func source(addr net.Addr) string {
 	if ip.Is6() {
 		bits = 64
 	}
-	net, err := ip.WithZone("").Prefix(bits)
+	net, err := ip.Prefix(bits)
 	if err != nil {
 		return addr.String()
 	}

@@ -84,6 +84,42 @@ func TestFramesOfManyMessages(t *testing.T) {
 	}
 }
 
+// Of messages that leave in several frames, those count as lost that were in none that was written.
+func TestMessagesOfFramesThatWereWrittenAreNotLost(t *testing.T) {
+	const limit, many = 1000, 50
+	m := newMember(t, 1, listen(t, "127.0.0.1:0"), nil, quick, func(c *Config) { c.FrameBytesMax = limit })
+	r := newRemote(m.Transport, 2, "127.0.0.1:1")
+	r.opened()
+	for range many {
+		r.send(make([]byte, 100))
+	}
+	here, there := net.Pipe()
+	unwritten := make(chan int)
+	go func() {
+		n, _ := r.write(t.Context(), here)
+		unwritten <- n
+	}()
+	read := 0
+	for batches := 0; batches < 2; {
+		typ, body, err := readFrame(there, nil, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if typ == frameBatch {
+			msgs, err := splitBatch(nil, body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			read, batches = read+len(msgs), batches+1
+		}
+	}
+	there.Close()
+	r.closed(io.ErrClosedPipe, <-unwritten)
+	if s := r.stats; s.MessagesSent != uint64(read) || s.MessagesDropped != uint64(many-read) {
+		t.Errorf("two frames with %d of %d messages were read: %d messages count as sent and %d as lost", read, many, s.MessagesSent, s.MessagesDropped)
+	}
+}
+
 // Callbacks come in the order of what they tell, and none while another runs.
 func TestEventsComeInOrder(t *testing.T) {
 	e := newEvents()

@@ -191,6 +191,19 @@ func TestAppendNumbersAndBatches(t *testing.T) {
 	}
 }
 
+// onDisk is how many bytes the segments of a log have.
+func onDisk(t *testing.T, dir string) (sum int64) {
+	t.Helper()
+	for _, name := range segmentNames(t, dir) {
+		info, err := os.Stat(filepath.Join(dir, "wal", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += info.Size()
+	}
+	return sum
+}
+
 func TestCutAndRelease(t *testing.T) {
 	dir, opts := t.TempDir(), Options{SegmentBytes: 4096}
 	l := create(t, dir, opts)
@@ -211,22 +224,17 @@ func TestCutAndRelease(t *testing.T) {
 			t.Errorf("FirstSeq %d, want %d: the segment that holds record %d stays whole", got, tt.want, tt.seq)
 		}
 	}
-	var onDisk int64
-	for _, name := range segmentNames(t, dir) {
-		info, err := os.Stat(filepath.Join(dir, "wal", name))
-		if err != nil {
-			t.Fatal(err)
+	if got, want := l.Usage(), onDisk(t, dir); got != want {
+		t.Errorf("Usage %d, on disk %d", got, want)
+	}
+	for _, opts.SegmentBytes = range []int64{opts.SegmentBytes, 2 * opts.SegmentBytes, opts.SegmentBytes} {
+		l.Close()
+		var got []Record
+		l, got = open(t, dir, opts)
+		wantRecords(t, got, 19, sizes[18:]...)
+		if want := onDisk(t, dir); l.Usage() != want || l.FirstSeq() != 19 {
+			t.Errorf("opened again, with segments of %d bytes: usage %d, first %d; want %d, 19", opts.SegmentBytes, l.Usage(), l.FirstSeq(), want)
 		}
-		onDisk += info.Size()
-	}
-	if got := l.Usage(); got != onDisk {
-		t.Errorf("Usage %d, on disk %d", got, onDisk)
-	}
-	l.Close()
-	l, got := open(t, dir, opts)
-	wantRecords(t, got, 19, sizes[18:]...)
-	if l.Usage() != onDisk || l.FirstSeq() != 19 {
-		t.Errorf("after reopening: usage %d, first %d; want %d, 19", l.Usage(), l.FirstSeq(), onDisk)
 	}
 	if err := l.ReleaseTo(1 << 60); err != nil {
 		t.Fatal(err)

@@ -147,6 +147,31 @@ func TestReaderOfABatch(t *testing.T) {
 	reads(t, l.Reader(1), 1, 900, 900, 900)
 }
 
+// A Reader returns no record that the kernel has yet to take. Otherwise it would take the zeros in its
+// place for damage.
+func TestAReaderDuringAWriteWaitsForIt(t *testing.T) {
+	fs := waltest.NewDisk().FS()
+	l := create(t, "/d", Options{FS: fs})
+	write(t, l, 10)
+	r := l.Reader(2)
+	defer r.Close()
+	writes := 0
+	fs.Fault = func(op, _ string) error {
+		if op == "write" {
+			writes++
+			if record, err := r.Next(); err != io.EOF {
+				t.Errorf("a reader during the write of its next record returns record %d, %v; want io.EOF", record.Seq, err)
+			}
+		}
+		return nil
+	}
+	write(t, l, 10)
+	if writes != 1 {
+		t.Errorf("%d writes, want one", writes)
+	}
+	reads(t, r, 2, 10)
+}
+
 // A Reader opens each segment once, and gives up the one before.
 func TestReaderOpensEachSegmentOnce(t *testing.T) {
 	w := &watchedFS{FS: waltest.NewDisk().FS()}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,6 +108,24 @@ func (n *Node) do(t *testing.T, item any) {
 	t.Helper()
 	if err := n.applier.do(item); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Outcomes that the applier has taken stay as they are while others are queued behind them.
+func TestTakenOutcomesAreTheAppliers(t *testing.T) {
+	a := &applier{wake: make(chan struct{}, 1)}
+	a.put(replica.Restore{Index: 1})
+	a.put(replica.Restore{Index: 2})
+	taken := a.take()
+	a.put(replica.Restore{Index: 3})
+	if want := []replica.Outcome{replica.Restore{Index: 1}, replica.Restore{Index: 2}}; !reflect.DeepEqual(taken, want) {
+		t.Errorf("while another outcome was queued, those that were taken became %+v, want %+v", taken, want)
+	}
+	if next, want := a.take(), []replica.Outcome{replica.Restore{Index: 3}}; !reflect.DeepEqual(next, want) {
+		t.Errorf("taken next are %+v, want %+v", next, want)
+	}
+	if rest := a.take(); len(rest) > 0 {
+		t.Errorf("%+v are taken again", rest)
 	}
 }
 

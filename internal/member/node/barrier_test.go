@@ -15,6 +15,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"github.com/tenure-lease/tenure/internal/core/replica"
+	"github.com/tenure-lease/tenure/internal/host/driver"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -281,4 +282,41 @@ func TestAnOpenBarrierDoesNotExpire(t *testing.T) {
 	if want := []time.Time{long, long.Add(2 * time.Minute), long}; !slices.Equal(since, want) {
 		t.Errorf("they are told to have waited since %v, want %v", since, want)
 	}
+}
+
+// readTimes is a replica that notes when it is told of reads.
+type readTimes struct {
+	listener
+	reads []machine.Mono
+}
+
+func (r *readTimes) Step(now machine.Now, input replica.Input) {
+	if _, is := input.(replica.Read); is {
+		r.reads = append(r.reads, now.Mono)
+	}
+}
+
+// Readers may join a round until the replica is told of it, so the replica is told with a reading of the
+// clock from behind that moment. With an earlier one a leader that has lost its lease in between would
+// answer.
+func TestARoundIsTimedWhenItsLastReaderHasJoined(t *testing.T) {
+	n, _ := parted(t)
+	var readings machine.Mono
+	open := map[machine.Mono]bool{} // at each reading, whether readers could join
+	r := &readTimes{}
+	n.driver = driver.Start(driver.Config[replica.Input, replica.Outcome]{Machine: r, Send: n.send, Outcome: n.handle, Fail: func(err error) { t.Error(err) },
+		Now: func() machine.Now {
+			n.barriers.mu.Lock()
+			defer n.barriers.mu.Unlock()
+			readings++
+			open[readings] = n.barriers.open != nil
+			return machine.Now{Mono: readings}
+		}})
+	defer n.driver.Stop()
+	n.barriers.join(n)
+	n.driver.Do(func() {
+		if len(r.reads) != 1 || open[r.reads[0]] {
+			t.Errorf("the replica is told of rounds at the readings %v of the clock; at the first of them readers could still join: %v", r.reads, open)
+		}
+	})
 }

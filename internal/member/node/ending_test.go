@@ -248,7 +248,9 @@ func TestWhomANewcomerAsks(t *testing.T) {
 			defer n.ends()
 			n.founders, n.cfg.RequestTimeout = n.founders[:tt.founders], 3*time.Second
 			asked, late := map[string]int{}, false
+			began, patience := time.Now(), time.Duration(0)
 			n.cfg.Dial = func(_ context.Context, addr string) (net.Conn, error) {
+				patience = time.Since(began)
 				if asked[addr]++; late {
 					runtime.Goexit() // or this test would not end
 				}
@@ -266,6 +268,9 @@ func TestWhomANewcomerAsks(t *testing.T) {
 			}
 			if got := slices.Sorted(maps.Keys(asked)); !slices.Equal(got, tt.asks) {
 				t.Errorf("one %s asks %v, want %v", tt.name, got, tt.asks)
+			}
+			if tt.asks != nil && patience < n.cfg.RequestTimeout-n.cfg.HeartbeatInterval {
+				t.Errorf("one %s asks for %v, want the %v of a request", tt.name, patience, n.cfg.RequestTimeout)
 			}
 			for addr, times := range asked {
 				if times < 2 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -359,8 +360,14 @@ func TestWhoseFlagsTheseAre(t *testing.T) {
 			t.Errorf("%s: %d warnings, want %d: %s", tt.name, got, tt.warnings, log.String())
 		}
 	}
-	if _, err := roster(map[string]string{"a": "http://x:1", "b": "http://x:1"}, ""); err == nil || !strings.Contains(err.Error(), `"a"`) || !strings.Contains(err.Error(), `"b"`) {
-		t.Errorf("two members at one URL: %v, want both names", err)
+	for at := range 4 { // of those by ID, the two may be any
+		url := fmt.Sprintf("http://x:%d", at)
+		peers := map[string]string{"c": "http://x:0", "d": "http://x:1", "e": "http://x:2", "f": "http://x:3"}
+		maps.DeleteFunc(peers, func(_, other string) bool { return other == url })
+		peers["a"], peers["b"] = url, url
+		if _, err := roster(peers, ""); err == nil || !strings.Contains(err.Error(), `"a"`) || !strings.Contains(err.Error(), `"b"`) {
+			t.Errorf("two members at %s: %v, want both names", url, err)
+		}
 	}
 	list, err := roster(map[string]string{"a": "http://x:1", "b": "http://x:2", "c": "http://x:3", "d": "http://x:4"}, "")
 	for i := range list {

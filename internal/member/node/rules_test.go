@@ -379,6 +379,18 @@ func TestWhatIsAnnouncedAgain(t *testing.T) {
 	}
 }
 
+// The clock of leases is the one that counts suspend, and not the time of day, which may be set.
+func TestAMemberReadsTheClocksOfItsHost(t *testing.T) {
+	before := clock.Now()
+	now := hostNow()
+	if after := clock.Now(); now.Mono < before || now.Mono > after {
+		t.Errorf("leases are timed by a clock that shows %d between the readings %d and %d of the host's", now.Mono, before, after)
+	}
+	if apart := time.Since(time.Unix(0, int64(now.Wall))); apart.Abs() > time.Hour {
+		t.Errorf("the time of day is read as %v, which is %v ago", time.Unix(0, int64(now.Wall)), apart)
+	}
+}
+
 // The clocks are compared twenty times a second, and at once when the two that each turn reads
 // diverge.
 func TestHowOftenClocksAreCompared(t *testing.T) {

@@ -163,6 +163,59 @@ func TestHowFarALogIsKept(t *testing.T) {
 	}
 }
 
+// A log needs the very snapshot that it goes on from: entries of any number, even one, may be missing
+// behind an earlier one.
+func TestEntriesThatAreMissingBehindASnapshot(t *testing.T) {
+	conf := &raftpb.ConfState{Voters: []uint64{1, 2}}
+	for there, starts := range map[uint64]bool{9: true, 8: false, 7: false} {
+		disk := waltest.NewDisk().FS()
+		s, _ := storageOn(t, disk)
+		index, term := uint64(9), uint64(3)
+		s.saves(t, there, 3, conf)
+		s.does(t, replica.Record{Snapshot: &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{Index: &index, Term: &term, ConfState: conf}}, HardState: hardStateOf(3, 1, 9)})
+		s.does(t, replica.Record{Entries: entriesOf(3, 10, 14), HardState: hardStateOf(3, 1, 9)})
+		s.log.Close()
+		s, log, err := openStorage("/data", testIdentity, wal.Options{FS: disk}, slog.New(slog.DiscardHandler))
+		switch {
+		case err == nil:
+			s.log.Close()
+			if !starts {
+				t.Errorf("with snapshot %d and entries from 10 on, it goes on from snapshot %d with %d entries, want it refused", there, log.Snapshot.GetIndex(), len(log.Entries))
+			}
+		case starts || !strings.Contains(err.Error(), "deleted by hand"):
+			t.Errorf("with snapshot %d and entries from 10 on: %v", there, err)
+		}
+	}
+}
+
+// What need not be durable is with the kernel when it counts as written, and costs no sync.
+func TestAnUnforcedRecordOutlivesItsProcess(t *testing.T) {
+	disk := waltest.NewDisk().FS()
+	s, _ := storageOn(t, disk)
+	defer s.log.Close()
+	syncs := 0
+	disk.Fault = func(op, _ string) error {
+		if op == "sync" {
+			syncs++
+		}
+		return nil
+	}
+	before := s.log.LastSeq()
+	if err := s.persist([]any{replica.Record{Entries: entriesOf(1, 2, 3)}, replica.Record{HardState: hardStateOf(1, 0, 2)}}, false); err != nil {
+		t.Fatal(err)
+	}
+	r := s.log.Reader(before + 1)
+	defer r.Close()
+	for _, kind := range []byte{recordEntries, recordHardState} {
+		if got, err := r.Next(); err != nil || got.Kind != kind {
+			t.Errorf("the kernel has a record of kind %d, %v; want one of kind %d of what was written", got.Kind, err, kind)
+		}
+	}
+	if syncs > 0 {
+		t.Errorf("%d syncs for records that need not be durable", syncs)
+	}
+}
+
 // A log that is not gone on with is let go: its directory can be opened by another process.
 func TestAStorageThatFailsIsLetGo(t *testing.T) {
 	free := func(name string, disk wal.FS) {
