@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -196,6 +198,77 @@ func TestWhoHasLeftIsTold(t *testing.T) {
 		}
 		if !slices.Equal(told, tt.want) || len(rl.memberships) != 1 || !slices.Equal(rl.everyone, []machine.NodeID{1, 2}) {
 			t.Errorf("in key order %v, led by member %d: members %d are told, and %d are members; want %d, and 1 and 2", tt.byKey, tt.leader, told, rl.everyone, tt.want)
+		}
+	}
+}
+
+// Of the divisions in a log, the one that was committed last is in force, and so are all behind it.
+func TestWhichDivisionsAreInForce(t *testing.T) {
+	for _, tt := range []struct {
+		commit uint64
+		want   []uint64
+	}{{4, []uint64{5, 8, 12}}, {5, []uint64{5, 8, 12}}, {7, []uint64{5, 8, 12}}, {8, []uint64{8, 12}}, {11, []uint64{8, 12}}, {12, []uint64{12}}, {20, []uint64{12}}} {
+		var got []uint64
+		for _, c := range inForce([]conf{{index: 5}, {index: 8}, {index: 12}}, tt.commit) {
+			got = append(got, c.index)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("committed up to %d, the divisions of %d are in force, want %d", tt.commit, got, tt.want)
+		}
+	}
+}
+
+// The news name the entries that are committed and not released. The horizon is the commit index.
+func TestWhatTheNewsName(t *testing.T) {
+	k := &keyReader(9).reads.keys
+	for i := range uint64(3) {
+		k.appended(entryOfPuts(t, 2, 10+i, "k"))
+	}
+	stalled := []machine.NodeID{3}
+	got := k.addNews(positions{released: 7, committed: 11, handedOut: 10, applied: 10}, quorumlease.News{Term: 2, Released: 7, Stalled: stalled})
+	if want := (quorumlease.News{Term: 2, Released: 9, Horizon: 11, Held: []uint64{10, 11}, Stalled: stalled}); !reflect.DeepEqual(got, want) {
+		t.Errorf("of entries up to 12, committed up to 11, the news are %+v, want %+v", got, want)
+	}
+}
+
+// Behind a cut, key order knows as much as if the replaced entries had never been there.
+func TestKeyOrderForgetsWhatWasReplaced(t *testing.T) {
+	cells, err := EncodeRequest(wrapperspb.Bytes(division(t).Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const first, last = 10, 15
+	entries := []*raftpb.Entry{
+		entryOfPuts(t, 1, 10, "a"), entryOf(11, bodyOf(t, kindDeleteRange, &pb.DeleteRangeRequest{Key: []byte("b"), RangeEnd: []byte("c")})), {Index: new(uint64(12)), Term: new(uint64(1))},
+		entryOf(13, bodyOf(t, kindPut, &pb.PutRequest{Key: []byte("d"), Lease: 7})), entryOf(14, cells), entryOfPuts(t, 1, 15, "e"),
+	}
+	appended := func(through uint64) *keyOrder {
+		k := &keyReader(9).reads.keys
+		for _, e := range entries[:through+1-first] {
+			a := k.appended(e)
+			if a.touch != nil {
+				k.noteKept(1, e.GetIndex(), a.touch)
+			}
+		}
+		return k
+	}
+	known := func(k *keyOrder) string {
+		var missed, divisions []uint64
+		for _, m := range k.missed {
+			missed = append(missed, m.entries...)
+		}
+		slices.Sort(missed)
+		for _, c := range k.confs {
+			divisions = append(divisions, c.index)
+		}
+		return fmt.Sprintf("unreleased %d, fences %d, divisions %d, missed %d, kept %d, of keys that nobody sees %d and %d ranges, attached to leases %v",
+			slices.Collect(k.log.unreleased()), k.fences, divisions, missed, k.own, k.invisible.entries, k.invisible.ranges, k.log.attached)
+	}
+	for from := uint64(first); from <= last+1; from++ {
+		k := appended(last)
+		k.truncated(from, last)
+		if got, want := known(k), known(appended(from-1)); got != want {
+			t.Errorf("cut from %d on, it knows %s, want %s", from, got, want)
 		}
 	}
 }

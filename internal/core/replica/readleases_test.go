@@ -93,7 +93,10 @@ func TestATermBeginsWithWhatIsCommitted(t *testing.T) {
 		r := keyReader(9)
 		r.leader, r.term = 2, 5
 		rl := &r.reads
-		rl.stalls = quorumlease.NewStalls(quorumlease.Config{})
+		rl.stalls = quorumlease.NewStalls(quorumlease.Config{TTL: time.Second})
+		rl.ledger.Begin(4, rl.memberships)
+		rl.ledger.Report(2, quorumlease.Report{Boot: 1, Term: 4, Durable: 5, Holders: []quorumlease.Lifetime{{Member: 3, Boot: 1}}})
+		rl.stalls.Look(r.now, 10, &rl.ledger) // member 3 lacks something
 		rl.committed, rl.received, rl.durable = 10, 15, tt.durable
 		rl.stalled, rl.far, rl.told = []machine.NodeID{3}, true, map[machine.NodeID]uint64{2: 1}
 		rl.newLeader(r.moment, tt.fresh)
@@ -102,6 +105,9 @@ func TestATermBeginsWithWhatIsCommitted(t *testing.T) {
 		}
 		if rl.far == tt.fresh || len(rl.stalled) == 0 != tt.fresh || uint64(len(rl.told)) != tt.told || rl.ledger.Term() != 5 {
 			t.Errorf("another term %v: others judged by themselves %v, given up are %d, told were %v, reports are of term %d", tt.fresh, rl.far, rl.stalled, rl.told, rl.ledger.Term())
+		}
+		if waits := rl.stalls.Due() != machine.Never; waits == tt.fresh {
+			t.Errorf("another term %v: a holder that was slow before is judged by that time: %v", tt.fresh, waits)
 		}
 	}
 }
