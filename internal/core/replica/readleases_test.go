@@ -362,3 +362,32 @@ func TestWhenReadLeasesNeedATurn(t *testing.T) {
 		t.Errorf("of the log promises hear %+v, want %+v", got, want)
 	}
 }
+
+// The others are told at once which holders are given up, and which no longer are.
+func TestTheStalledAreTold(t *testing.T) {
+	r := keyReader(9)
+	r.leader, r.term, r.visibleTerm, r.last, r.now = 1, 5, 5, 9, machine.Mono(time.Hour)
+	rl := &r.reads
+	rl.keys.stop()
+	rl.stalls = quorumlease.NewStalls(quorumlease.Config{TTL: time.Second})
+	rl.ledger.Begin(5, rl.memberships)
+	rl.ledger.Report(2, quorumlease.Report{Boot: 1, Term: 5, Durable: 9, Holders: []quorumlease.Lifetime{{Member: 3, Boot: 1}}})
+	for _, step := range []struct {
+		name    string
+		do      func()
+		stalled []machine.NodeID
+		version uint64
+	}{
+		{"at first", func() {}, nil, 0},
+		{"when a holder lacks something for long", func() { r.now = r.now.Add(time.Minute) }, []machine.NodeID{3}, 1},
+		{"later", func() { r.now = r.now.Add(time.Minute) }, []machine.NodeID{3}, 1},
+		{"when it has caught up", func() { rl.ledger.Report(3, quorumlease.Report{Boot: 1, Term: 5, Durable: 9}) }, nil, 2},
+		{"later", func() { r.now = r.now.Add(time.Minute) }, nil, 2},
+	} {
+		step.do()
+		rl.turn(r.moment, &r.effects)
+		if !slices.Equal(rl.stalled, step.stalled) || rl.version != step.version || rl.stalledTerm != 5 {
+			t.Errorf("%s: of term %d, %d are given up, and the news have changed %d times; want term 5, %d, %d times", step.name, rl.stalledTerm, rl.stalled, rl.version, step.stalled, step.version)
+		}
+	}
+}

@@ -283,3 +283,27 @@ func TestRaftKnowsWhatIsApplied(t *testing.T) {
 		}
 	}
 }
+
+// Leadership is handed to a voter that was heard of just now, however much of the log another has.
+func TestLeadershipGoesToALivingVoter(t *testing.T) {
+	for name, tt := range map[string]struct {
+		commands []string
+		learner  uint64
+		want     uint64
+	}{
+		"member 2 has as much, and is silent": {[]string{"put 1 a b", "deliver", "cut 2", "pass 2s"}, 0, 3},
+		"member 3 has more, and learns":       {[]string{"cut 2", "put 1 a b", "deliver", "mend 2"}, 3, 2},
+	} {
+		s := newStage(t)
+		for _, command := range append([]string{"elect 1", "pass 1s"}, tt.commands...) {
+			s.do(command)
+		}
+		r := s.members[0].r
+		if tt.learner != 0 {
+			r.raft.ApplyConfChange(&raftpb.ConfChange{Type: raftpb.ConfChangeAddLearnerNode.Enum(), NodeId: &tt.learner})
+		}
+		if r.handOver(0); r.raft.BasicStatus().LeadTransferee != tt.want {
+			t.Errorf("%s: member %d is to lead, want %d", name, r.raft.BasicStatus().LeadTransferee, tt.want)
+		}
+	}
+}

@@ -161,3 +161,42 @@ func TestQuestionsThatALeaseAnswers(t *testing.T) {
 		}
 	}
 }
+
+// A read needs no other round if one that covers it is on its way, is late, or was answered.
+func TestWhichReadsAreCovered(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		rs   rounds
+		want uint64
+	}{
+		{"nothing", rounds{}, 0},
+		{"an answer", rounds{done: 3}, 3},
+		{"rounds on their way", rounds{done: 3, flying: []round{{reads: 5}, {reads: 7}, {}}}, 7},
+		{"rounds that are late", rounds{done: 3, flying: []round{{reads: 5}}, late: []lateRounds{{rounds: []round{{reads: 4}, {reads: 8}}}, {rounds: []round{{reads: 6}}}}}, 8},
+	} {
+		if got := tt.rs.covered(); got != tt.want {
+			t.Errorf("with %s, reads up to %d are covered, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+// A leader answers reads under its lease, without a round. It needs a round while its log has a division
+// of the keys that is not applied: by that it may hold less (R13).
+func TestReadsUnderAnUnsettledDivision(t *testing.T) {
+	for _, unsettled := range []bool{false, true} {
+		s := newStageOf(t, ReadLeases{Policy: quorumlease.All, Idle: -1})
+		for _, command := range []string{"elect 1", "pass 500ms"} {
+			s.do(command)
+		}
+		r := s.members[0].r
+		if unsettled {
+			r.reads.settings = []uint64{r.last}
+		}
+		r.outcomes = nil
+		r.rounds.want(r.rounds.done + 1)
+		r.turnRounds()
+		if answered, asks := len(r.outcomes) > 0, len(r.rounds.flying) > 0; answered == unsettled || asks != unsettled {
+			t.Errorf("with a division that is not applied %v: a read is answered under the lease %v, and by a round %v", unsettled, answered, asks)
+		}
+	}
+}

@@ -80,3 +80,18 @@ func TestWhatATickWrites(t *testing.T) {
 		}
 	}
 }
+
+// A snapshot that arrives is written, its owner puts it in the place of the state, and the log ends
+// with it.
+func TestTheLogEndsWithASnapshot(t *testing.T) {
+	r := newStage(t).members[0].r
+	r.outcomes, r.persists = nil, nil
+	snap := &raftpb.Snapshot{Metadata: snapshotAt(20, 3)}
+	r.write(&raftpb.Message{Type: raftpb.MsgStorageAppend.Enum(), Snapshot: snap})
+	if r.last != 20 || !reflect.DeepEqual(r.outcomes, []Outcome{Restore{Index: 20, Term: 3}}) {
+		t.Errorf("behind a snapshot of entry 20 the log ends at %d, and the owner is told %+v", r.last, r.outcomes)
+	}
+	if len(r.persists) != 1 || r.persists[0].Record.(Record).Snapshot != snap {
+		t.Errorf("a snapshot that arrives is written as %+v", r.persists)
+	}
+}
