@@ -153,6 +153,22 @@ func TestCountsCodec(t *testing.T) {
 		"\x01\x01\x00\x00\x02\x01b\x00\x01\x01a\x00\x01\x00": `"a" comes after "b"`,
 		"\x01\x01\x00\x00\x00\x01\x01b\x01b":                 `the pair of "b" and "b"`,
 		"\x01\x01\x00\x00\x00\x00\x00":                       "1 bytes too many",
+
+		"\x02":             "format 2 is not known here",
+		"\x01\x12":         "the number of buckets is 18, at most 17",
+		"\x01\x01\x01\x00": "origin 0 of them comes twice, or is nobody",
+		"\x01\x01\x41":     "the number of origins is 65, at most 64",
+		"\x01\x01\x00\x01\x00\x80\x80\x80\x80\x10\x00\x00":                  "a number of operations is 4294967296, at most 4294967295",
+		"\x01\x01\x00\x00\x02\x01b\x00\x01\x01b\x00\x01\x00":                `"b" comes after "b"`,
+		"\x01\x01\x00\x00\x01\x01b\x00\x80\x80\x80\x80\x10\x00":             "a number of reads is 4294967296, at most 4294967295",
+		"\x01\x01\x01\x07\x00\x00\x01\x01b\x00\x00\x80\x80\x80\x80\x10\x00": "a number of writes is 4294967296, at most 4294967295",
+		"\x01\x01\x00\x00\x01\x81\x08":                                      "the number of bytes of a key is 1025, at most 1024",
+		"\x01\x01\x00\x00\x01\x01b\x81\x08":                                 "the number of bytes of an end is 1025, at most 1024",
+		"\x01\x01\x00\x00\xc1\x24":                                          "the number of keys and ranges is 4673, at most 4672",
+		"\x01\x01\x00\x00\x00\x02\x01a\x01b\x01a\x01b":                      `the pair of "a" and "b" is not in its place`,
+		"\x01\x01\x00\x00\x00\x02\x01a\x01c\x01a\x01b":                      `the pair of "a" and "b" is not in its place`,
+		"\x01\x01\x00\x00\x00\x01\x81\x08":                                  "the number of bytes of a key is 1025, at most 1024",
+		"\x01\x01\x00\x00\x00\x81\x01":                                      "the number of pairs is 129, at most 128",
 	} {
 		if _, err := DecodeCounts([]byte(data)); !errors.Is(err, errCounts) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want it to say %q", data, err, want)

@@ -93,3 +93,19 @@ func TestVotersAndLearners(t *testing.T) {
 		t.Errorf("a write takes %v without majority, want what those give who are there", got)
 	}
 }
+
+// A write is decided by more than half of the voters, in a group of any size.
+func TestAMajorityOfAnyGroup(t *testing.T) {
+	for voters, want := range []int{1: 0, 2: 1, 3: 1, 4: 2, 5: 2, 6: 3} {
+		if voters == 0 {
+			continue
+		}
+		d := NewDistances(voters, first(voters), 0)
+		for i := range voters {
+			d.Set(0, i, time.Duration(10*i)*time.Millisecond) // the nth other answers after 10n ms
+		}
+		if got, want := d.WriteByLeader(0, 0), time.Duration(10*want)*time.Millisecond; got != want {
+			t.Errorf("among %d voters a write takes %v, want %v", voters, got, want)
+		}
+	}
+}

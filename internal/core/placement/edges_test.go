@@ -277,3 +277,33 @@ func TestQuorumsOfAnyGroup(t *testing.T) {
 		}
 	}
 }
+
+// TestGroupsAreJoinedOnce: keys that are all written with each other are one group, each of them in it
+// once, and every pair of them counts by the chain that joined it.
+func TestGroupsAreJoinedOnce(t *testing.T) {
+	p := widePlanner(Settings{Policy: Cost, Buckets: 1})
+	hot := []string{"a", "b", "c"}
+	for _, key := range hot {
+		known(p.keys, key, sites)[sites+or] = 100
+	}
+	for pr, joint := range map[pair]float32{{"a", "b"}: 90, {"b", "c"}: 80, {"a", "c"}: 70} {
+		known(p.pairs, pr, sites)[sites+or] = joint
+	}
+	var got []string
+	for _, g := range (&draft{Planner: p, hot: hot}).groups() {
+		got = append(got, fmt.Sprintf("%s: %g writes", strings.Join(g.keys, ""), g.load()[sites+or]))
+	}
+	if want := []string{"abc: 130 writes"}; fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("the groups are %q, want %q", got, want)
+	}
+}
+
+// TestTheLeaderIsNotIdle: a member that would read here by what is usual, and does not, is idle. The
+// leader holds everything, read or not.
+func TestTheLeaderIsNotIdle(t *testing.T) {
+	m := newMeasure(Settings{Policy: Cost}, NewDistances(3, first(3), 0), make([]float64, 6))
+	m.expect([]float32{1, 1, 1, 0, 0, 0}, 5)
+	if got, want := m.idle([]float32{0, 100, 0, 0, 0, 0}), SetOf(2); got != want {
+		t.Errorf("where member 1 reads and 0 leads, %b are idle, want %b", got, want)
+	}
+}

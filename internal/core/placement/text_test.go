@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 func TestParse(t *testing.T) {
@@ -110,4 +112,13 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%q became %q, which reads as %v, %v", text, c.Format(wide), again, err)
 		}
 	})
+}
+
+// TestNamesOfMembers: members are called by their names, and without one by their numbers.
+func TestNamesOfMembers(t *testing.T) {
+	c := must(t)(New([]machine.NodeID{7, 8, 9}, 7, []Cell{{Key: []byte("k"), Holders: 4}}, []Set{0, 2}))
+	got := c.Format([]Member{{ID: 7, Name: "a"}, {ID: 8}})
+	if want := "key:k=9; hash:1/2=8; default=a,8,9"; got != want {
+		t.Errorf("members of which one has a name are written as %q, want %q", got, want)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 	"github.com/tenure-lease/tenure/internal/state/keyspan"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/raft/v3/raftpb"
@@ -278,6 +279,21 @@ func TestEntriesThatAreNotApplied(t *testing.T) {
 		err := a.Apply(c.e)
 		if (err == nil) != c.ok || a.Index() != want || len(a.Roster().Members) != 2 {
 			t.Errorf("%s: %v, applied up to %d, want applied: %v", name, err, a.Index(), c.ok)
+		}
+	}
+}
+
+// Two memberships count until the entry of the later one is both applied and released.
+func TestMembershipsCountUntilTheyAreApplied(t *testing.T) {
+	two := quorumlease.Memberships{{Index: 1, Voters: []machine.NodeID{1}}, {Index: 5, Voters: []machine.NodeID{1, 2}}}
+	for _, tt := range []struct {
+		index, released uint64
+		want            int
+	}{{4, 4, 2}, {4, 9, 2}, {5, 4, 2}, {5, 5, 1}, {9, 5, 1}} {
+		a := NewApplier(1, 7)
+		a.index, a.roster.Memberships = tt.index, two
+		if a.Released(tt.released); len(a.roster.Memberships) != tt.want {
+			t.Errorf("with entries applied up to %d and released up to %d, %d memberships count, want %d", tt.index, tt.released, len(a.roster.Memberships), tt.want)
 		}
 	}
 }

@@ -139,3 +139,47 @@ func TestAsksGoIntoOneRound(t *testing.T) {
 		t.Errorf("of two batches one round takes %d and the next %d", len(first), len(again))
 	}
 }
+
+// Questions go to the leader together, and the next ones wait until something comes back. A leader
+// puts them before a round at once. Each knows when it was sent.
+func TestFreshAsksGoToTheLeader(t *testing.T) {
+	asks := []leaseAsk{{ID: 1, Lease: 7, Renew: true}, {ID: 2, Lease: 8}}
+	for _, tt := range []struct {
+		name   string
+		leader machine.NodeID
+		away   bool
+		sends  []machine.Envelope
+		inbox  []askBatch
+	}{
+		{"without a leader", 0, false, nil, nil},
+		{"to a leader that has answered", 2, false, []machine.Envelope{{From: 1, To: 2, Body: leaseAsks{Boot: 3, Asks: asks}}}, nil},
+		{"to a leader that has yet to answer", 2, true, nil, nil},
+		{"at the leader", 1, false, nil, []askBatch{{asker: asker{1, 3}, asks: asks}}},
+		{"at a leader that asked another before", 1, true, nil, []askBatch{{asker: asker{1, 3}, asks: asks}}},
+	} {
+		r := keyReader(9)
+		r.now, r.leader, r.cfg.Boot = 50, tt.leader, 3
+		a := &r.asks
+		for _, ask := range asks {
+			a.add(40, AskLease(ask))
+		}
+		a.away = tt.away
+		a.turn(r.moment, &r.effects)
+		if !reflect.DeepEqual(r.sends, tt.sends) || !reflect.DeepEqual(a.inbox, tt.inbox) {
+			t.Errorf("%s, %+v are sent, and %+v wait for a round; want %+v and %+v", tt.name, r.sends, a.inbox, tt.sends, tt.inbox)
+		}
+		gone := tt.sends != nil || tt.inbox != nil
+		if len(a.fresh) == 0 != gone || a.away != (tt.away || tt.sends != nil) {
+			t.Errorf("%s, %d questions are still to be put, and more wait for an answer: %v", tt.name, len(a.fresh), a.away)
+		}
+		sent := machine.Mono(0)
+		if gone {
+			sent = 50
+		}
+		for id, own := range a.own {
+			if own.sent != sent || own.since != 40 {
+				t.Errorf("%s, question %d of 40 was put at %d and sent at %d, want %d", tt.name, id, own.since, own.sent, sent)
+			}
+		}
+	}
+}

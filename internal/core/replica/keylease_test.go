@@ -172,3 +172,33 @@ func TestEachInvisibleRangeCounts(t *testing.T) {
 		t.Error("a range is left that is in every state")
 	}
 }
+
+// Readers get another lease if anything in it changes.
+func TestEachPartOfAKeyLeaseCounts(t *testing.T) {
+	l := func(change func(*KeyLease)) *KeyLease {
+		l := &KeyLease{Until: 5, floor: 3, commit: 4, confs: []conf{{index: 1}}, invisible: invisible{entries: []uint64{4}, keys: []uint64{7}}}
+		change(l)
+		return l
+	}
+	before := l(func(*KeyLease) {})
+	for what, change := range map[string]func(*KeyLease){
+		"its end":                func(o *KeyLease) { o.Until++ },
+		"what is counted":        func(o *KeyLease) { o.Counted = true },
+		"the oldest state":       func(o *KeyLease) { o.floor++ },
+		"the commit index":       func(o *KeyLease) { o.commit++ },
+		"a division":             func(o *KeyLease) { o.confs = []conf{{index: 2}} },
+		"one division more":      func(o *KeyLease) { o.confs = append(before.confs[:1:1], conf{index: 2}) },
+		"no division":            func(o *KeyLease) { o.confs = nil },
+		"a key that is changed":  func(o *KeyLease) { o.invisible.keys = []uint64{8} },
+		"one key more":           func(o *KeyLease) { o.invisible.keys = append(before.invisible.keys[:1:1], 8) },
+		"no key that is changed": func(o *KeyLease) { o.invisible.keys = nil },
+	} {
+		same := func(o *KeyLease) { o.confs, o.invisible = before.confs, before.invisible }
+		if after := l(same); !before.same(after) {
+			t.Fatal("a lease is not the same as itself")
+		}
+		if after := l(func(o *KeyLease) { same(o); change(o) }); before.same(after) {
+			t.Errorf("%s changes, and readers keep the lease of before", what)
+		}
+	}
+}

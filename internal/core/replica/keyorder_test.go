@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -197,5 +199,188 @@ func TestWhoHasLeftIsTold(t *testing.T) {
 		if !slices.Equal(told, tt.want) || len(rl.memberships) != 1 || !slices.Equal(rl.everyone, []machine.NodeID{1, 2}) {
 			t.Errorf("in key order %v, led by member %d: members %d are told, and %d are members; want %d, and 1 and 2", tt.byKey, tt.leader, told, rl.everyone, tt.want)
 		}
+	}
+}
+
+// Of the divisions in a log, the one that was committed last is in force, and so are all behind it.
+func TestWhichDivisionsAreInForce(t *testing.T) {
+	for _, tt := range []struct {
+		commit uint64
+		want   []uint64
+	}{{4, []uint64{5, 8, 12}}, {5, []uint64{5, 8, 12}}, {7, []uint64{5, 8, 12}}, {8, []uint64{8, 12}}, {11, []uint64{8, 12}}, {12, []uint64{12}}, {20, []uint64{12}}} {
+		var got []uint64
+		for _, c := range inForce([]conf{{index: 5}, {index: 8}, {index: 12}}, tt.commit) {
+			got = append(got, c.index)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("committed up to %d, the divisions of %d are in force, want %d", tt.commit, got, tt.want)
+		}
+	}
+}
+
+// The news name the entries that are committed and not released. The horizon is the commit index.
+func TestWhatTheNewsName(t *testing.T) {
+	k := &keyReader(9).reads.keys
+	for i := range uint64(3) {
+		k.appended(entryOfPuts(t, 2, 10+i, "k"))
+	}
+	stalled := []machine.NodeID{3}
+	got := k.addNews(positions{released: 7, committed: 11, handedOut: 10, applied: 10}, quorumlease.News{Term: 2, Released: 7, Stalled: stalled})
+	if want := (quorumlease.News{Term: 2, Released: 9, Horizon: 11, Held: []uint64{10, 11}, Stalled: stalled}); !reflect.DeepEqual(got, want) {
+		t.Errorf("of entries up to 12, committed up to 11, the news are %+v, want %+v", got, want)
+	}
+}
+
+// Behind a cut, key order knows as much as if the replaced entries had never been there.
+func TestKeyOrderForgetsWhatWasReplaced(t *testing.T) {
+	cells, err := EncodeRequest(wrapperspb.Bytes(division(t).Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const first, last = 10, 15
+	entries := []*raftpb.Entry{
+		entryOfPuts(t, 1, 10, "a"), entryOf(11, bodyOf(t, kindDeleteRange, &pb.DeleteRangeRequest{Key: []byte("b"), RangeEnd: []byte("c")})), {Index: new(uint64(12)), Term: new(uint64(1))},
+		entryOf(13, bodyOf(t, kindPut, &pb.PutRequest{Key: []byte("d"), Lease: 7})), entryOf(14, cells), entryOfPuts(t, 1, 15, "e"),
+	}
+	appended := func(through uint64) *keyOrder {
+		k := &keyReader(9).reads.keys
+		for _, e := range entries[:through+1-first] {
+			a := k.appended(e)
+			if a.touch != nil {
+				k.noteKept(1, e.GetIndex(), a.touch)
+			}
+		}
+		return k
+	}
+	known := func(k *keyOrder) string {
+		var missed, divisions []uint64
+		for _, m := range k.missed {
+			missed = append(missed, m.entries...)
+		}
+		slices.Sort(missed)
+		for _, c := range k.confs {
+			divisions = append(divisions, c.index)
+		}
+		return fmt.Sprintf("unreleased %d, fences %d, divisions %d, missed %d, kept %d, of keys that nobody sees %d and %d ranges, attached to leases %v",
+			slices.Collect(k.log.unreleased()), k.fences, divisions, missed, k.own, k.invisible.entries, k.invisible.ranges, k.log.attached)
+	}
+	for from := uint64(first); from <= last+1; from++ {
+		k := appended(last)
+		k.truncated(from, last)
+		if got, want := known(k), known(appended(from-1)); got != want {
+			t.Errorf("cut from %d on, it knows %s, want %s", from, got, want)
+		}
+	}
+}
+
+// Everyone must have a leader's first entry, a change of the members and a new division of the keys. A
+// holder must have what changes its keys, and of what its leader keeps the leader decides.
+func TestWhoMustHaveAnEntry(t *testing.T) {
+	policy, err := EncodeRequest(wrapperspb.Bytes(division(t).Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := entryOfPuts(t, 2, 10, "k")
+	keep(kept.Data)
+	meant := &batch{Term: 1, From: 1, Requests: []Propose{{Body: policy}}}
+	for _, tt := range []struct {
+		name string
+		e    *raftpb.Entry
+		want string
+	}{
+		{"a leader's first", &raftpb.Entry{Index: new(uint64(10)), Term: new(uint64(2))}, "fences [10], divisions [9], missed []"},
+		{"a change of the members", changeEntry(t, 10, 2, RemoveMember(2)), "fences [10], divisions [9], missed []"},
+		{"a division", entryOf(10, policy), "fences [10], divisions [9 10], missed []"},
+		{"a division for another term", &raftpb.Entry{Index: new(uint64(10)), Term: new(uint64(2)), Data: meant.encode()}, "fences [], divisions [9], missed []"},
+		{"a division that makes no sense", entryOf(10, []byte{kindReadCells, 0xff}), "fences [], divisions [9], missed []"},
+		{"a put", entryOfPuts(t, 2, 10, "k"), "fences [], divisions [9], missed [by nobody: 10]"},
+		{"a put that is kept", kept, "fences [], divisions [9], missed [by member 1 in term 2: 10]"},
+		{"a checkpoint", entryOf(10, bodyOf(t, kindCheckpoint, listOf([]int64{7}))), "fences [], divisions [9], missed []"},
+	} {
+		k := &keyReader(9).reads.keys
+		k.appended(tt.e)
+		missed := []string{}
+		for _, m := range k.missed {
+			by := "nobody"
+			if m.by != (keeper{}) {
+				by = fmt.Sprintf("member %d in term %d", m.by.member, m.by.term)
+			}
+			missed = append(missed, fmt.Sprintf("by %s: %d", by, m.entries[0]))
+		}
+		var divisions []uint64
+		for _, c := range k.confs {
+			divisions = append(divisions, c.index)
+		}
+		if got := fmt.Sprintf("fences %d, divisions %d, missed %s", k.fences, divisions, missed); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// What is released apart from all before is reported once, in order, and not if all before is.
+func TestWhatIsReportedAsReleased(t *testing.T) {
+	for _, tt := range []struct {
+		told  uint64
+		fresh []uint64
+		want  Released
+		ok    bool
+	}{
+		{9, nil, Released{}, false},
+		{9, []uint64{8, 9}, Released{}, false},
+		{9, []uint64{12, 8, 11}, Released{Through: 9, Apart: []uint64{11, 12}}, true},
+		{7, nil, Released{Through: 9}, true},
+		{7, []uint64{8}, Released{Through: 9, Apart: []uint64{}}, true},
+	} {
+		k := &keyReader(9).reads.keys
+		k.told, k.fresh = tt.told, tt.fresh
+		if got, ok := k.report(); !reflect.DeepEqual(got, tt.want) || ok != tt.ok {
+			t.Errorf("told up to %d, with %d apart: %+v, %v, want %+v, %v", tt.told, tt.fresh, got, ok, tt.want, tt.ok)
+		}
+		if again, ok := k.report(); ok {
+			t.Errorf("told up to %d, with %d apart: %+v is reported twice", tt.told, tt.fresh, again)
+		}
+	}
+}
+
+// A leader keeps an entry of keys that it may hold, if these are in the entry itself. The keys that a
+// state gave may differ at other members.
+func TestWhichEntriesAreKept(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		key      string
+		resolved bool
+		want     []uint64
+	}{{"of a key that it holds", "a", false, []uint64{10}}, {"of a key that another holds", "x", false, nil}, {"of a key that a state gave", "a", true, nil}} {
+		k := &keyReader(9).reads.keys
+		k.confs = []conf{{9, readSetting{quorumlease.Static, division(t)}}}
+		k.noteKept(1, 10, &Touch{Keys: Access{Writes: key(tt.key)}, resolved: tt.resolved})
+		if !slices.Equal(k.own, tt.want) {
+			t.Errorf("an entry %s: %d are kept, want %d", tt.name, k.own, tt.want)
+		}
+	}
+}
+
+// An account that begins anew keeps what was reported, the leader's news and the keys of leases, and
+// nothing else.
+func TestWhatOutlastsAnAccount(t *testing.T) {
+	r := keyReader(9)
+	k := &r.reads.keys
+	k.news = quorumlease.News{Term: 2, Released: 8, Horizon: 12, Held: []uint64{11}}
+	k.leaseKeys = func(int64) [][]byte { return [][]byte{[]byte("k")} }
+	k.told, k.reads = 7, []*keyRead{{}}
+	k.appended(&raftpb.Entry{Index: new(uint64(10)), Term: new(uint64(1))})
+	k.appended(entryOfPuts(t, 1, 11, "a"))
+	k.own, k.fresh, k.behind[10] = []uint64{11}, []uint64{11}, []uint64{11}
+	k.former, k.learnt = []*placement.Configuration{nil}, learnt{term: 1}
+	k.start(20, 15, readSetting{policy: quorumlease.AllByKey}, nil)
+	if !reflect.DeepEqual(k.news, quorumlease.News{Term: 2, Released: 8, Horizon: 12, Held: []uint64{11}}) || k.leaseKeys == nil || k.told != 7 || len(k.reads) != 1 {
+		t.Errorf("of an account before, the news are %+v, the keys of leases are known: %v, %d was told and %d reads wait", k.news, k.leaseKeys != nil, k.told, len(k.reads))
+	}
+	if len(k.own)+len(k.fresh)+len(k.behind)+len(k.fences)+len(k.missed)+len(k.former)+len(k.invisible.keys) > 0 || k.learnt != (learnt{}) {
+		t.Errorf("of an account before, entries go on as own %d, fresh %d, behind %v, fences %d, missed %v, %d former divisions, %d keys and %+v",
+			k.own, k.fresh, k.behind, k.fences, k.missed, len(k.former), len(k.invisible.keys), k.learnt)
+	}
+	if !k.on || !k.blind || k.unknown != 20 || k.through != 15 || len(k.confs) != 1 || k.confs[0].index != 20 {
+		t.Errorf("an account of 20, released up to 15, begins on %v, blind %v up to %d, released up to %d, with the divisions %+v", k.on, k.blind, k.unknown, k.through, k.confs)
 	}
 }

@@ -142,3 +142,35 @@ func TestALeaderThatWasInKeyOrderReadsToTheEnd(t *testing.T) {
 		}
 	}
 }
+
+// Keys that are read together are read from one state if no entry that touches them is held and this
+// member holds all of them under its lease. Otherwise the log puts the read in its place.
+func TestReadsOfKeysTogether(t *testing.T) {
+	both := keyspan.Set{{Key: []byte("a")}, {Key: []byte("x")}} // member 1 holds only a if the keys are divided
+	for _, tt := range []struct {
+		name    string
+		divided bool
+		until   machine.Mono
+		key     string
+		want    KeysReady
+	}{
+		{"under a lease", false, machine.Never, "k", KeysReady{UpTo: 10, Local: true, Exact: true}},
+		{"without a lease", false, 0, "k", KeysReady{UpTo: 10, Exact: true, ByLog: true}},
+		{"of which one is changed", false, machine.Never, "x", KeysReady{Index: 10, UpTo: 10, Exact: true, ByLog: true}},
+		{"of which another holds one", true, machine.Never, "k", KeysReady{UpTo: 10, Exact: true, ByLog: true}},
+	} {
+		r := keyReader(9)
+		k := &r.reads.keys
+		if tt.divided {
+			k.confs = []conf{{9, readSetting{quorumlease.Static, division(t)}}}
+		}
+		k.appended(entryOfPuts(t, 2, 10, tt.key))
+		r.reads.committed = 10
+		k.read(r.now, ReadKeys{ID: 5, Keys: both})
+		serve(r, tt.until)
+		tt.want.ID = 5
+		if !reflect.DeepEqual(r.outcomes, []Outcome{tt.want}) {
+			t.Errorf("keys %s: %+v, want %+v", tt.name, r.outcomes, tt.want)
+		}
+	}
+}

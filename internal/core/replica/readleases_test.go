@@ -93,7 +93,10 @@ func TestATermBeginsWithWhatIsCommitted(t *testing.T) {
 		r := keyReader(9)
 		r.leader, r.term = 2, 5
 		rl := &r.reads
-		rl.stalls = quorumlease.NewStalls(quorumlease.Config{})
+		rl.stalls = quorumlease.NewStalls(quorumlease.Config{TTL: time.Second})
+		rl.ledger.Begin(4, rl.memberships)
+		rl.ledger.Report(2, quorumlease.Report{Boot: 1, Term: 4, Durable: 5, Holders: []quorumlease.Lifetime{{Member: 3, Boot: 1}}})
+		rl.stalls.Look(r.now, 10, &rl.ledger) // member 3 lacks something
 		rl.committed, rl.received, rl.durable = 10, 15, tt.durable
 		rl.stalled, rl.far, rl.told = []machine.NodeID{3}, true, map[machine.NodeID]uint64{2: 1}
 		rl.newLeader(r.moment, tt.fresh)
@@ -102,6 +105,9 @@ func TestATermBeginsWithWhatIsCommitted(t *testing.T) {
 		}
 		if rl.far == tt.fresh || len(rl.stalled) == 0 != tt.fresh || uint64(len(rl.told)) != tt.told || rl.ledger.Term() != 5 {
 			t.Errorf("another term %v: others judged by themselves %v, given up are %d, told were %v, reports are of term %d", tt.fresh, rl.far, rl.stalled, rl.told, rl.ledger.Term())
+		}
+		if waits := rl.stalls.Due() != machine.Never; waits == tt.fresh {
+			t.Errorf("another term %v: a holder that was slow before is judged by that time: %v", tt.fresh, waits)
 		}
 	}
 }
@@ -354,5 +360,34 @@ func TestWhenReadLeasesNeedATurn(t *testing.T) {
 	}
 	if got, want := rl.log(moment{term: 7, last: 12}), (quorumlease.Log{Term: 7, Last: 12, Received: rl.received, Commit: 9}); got != want {
 		t.Errorf("of the log promises hear %+v, want %+v", got, want)
+	}
+}
+
+// The others are told at once which holders are given up, and which no longer are.
+func TestTheStalledAreTold(t *testing.T) {
+	r := keyReader(9)
+	r.leader, r.term, r.visibleTerm, r.last, r.now = 1, 5, 5, 9, machine.Mono(time.Hour)
+	rl := &r.reads
+	rl.keys.stop()
+	rl.stalls = quorumlease.NewStalls(quorumlease.Config{TTL: time.Second})
+	rl.ledger.Begin(5, rl.memberships)
+	rl.ledger.Report(2, quorumlease.Report{Boot: 1, Term: 5, Durable: 9, Holders: []quorumlease.Lifetime{{Member: 3, Boot: 1}}})
+	for _, step := range []struct {
+		name    string
+		do      func()
+		stalled []machine.NodeID
+		version uint64
+	}{
+		{"at first", func() {}, nil, 0},
+		{"when a holder lacks something for long", func() { r.now = r.now.Add(time.Minute) }, []machine.NodeID{3}, 1},
+		{"later", func() { r.now = r.now.Add(time.Minute) }, []machine.NodeID{3}, 1},
+		{"when it has caught up", func() { rl.ledger.Report(3, quorumlease.Report{Boot: 1, Term: 5, Durable: 9}) }, nil, 2},
+		{"later", func() { r.now = r.now.Add(time.Minute) }, nil, 2},
+	} {
+		step.do()
+		rl.turn(r.moment, &r.effects)
+		if !slices.Equal(rl.stalled, step.stalled) || rl.version != step.version || rl.stalledTerm != 5 {
+			t.Errorf("%s: of term %d, %d are given up, and the news have changed %d times; want term 5, %d, %d times", step.name, rl.stalledTerm, rl.stalled, rl.version, step.stalled, step.version)
+		}
 	}
 }

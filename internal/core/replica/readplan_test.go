@@ -204,3 +204,19 @@ func TestWhenAPlanIsProposed(t *testing.T) {
 		}
 	}
 }
+
+// Members number their counts on when nothing is planned for a while: a leader takes no number twice.
+func TestCountsAreNumberedOn(t *testing.T) {
+	r, p := plannerOfThree()
+	trips := []roundTrip{{2, time.Second}}
+	p.seq, p.trips, p.ready = 7, trips, division(t)
+	p.follow(r.moment, readSetting{policy: quorumlease.AllByKey})
+	if p.seq != 7 || !slices.Equal(p.trips, trips) || p.counter != nil || p.ready != nil {
+		t.Errorf("under a policy that plans nothing, the last counts are number %d and members are %v away; it counts: %v, it proposes: %v", p.seq, p.trips, p.counter != nil, p.ready != nil)
+	}
+	r.now = r.now.Add(time.Minute)
+	p.follow(r.moment, r.reads.setting)
+	if p.seq != 7 || p.counter == nil || p.next != r.now.Add(time.Second) {
+		t.Errorf("under a policy that plans again, the last counts are number %d, want 7; it counts: %v, and tells in %v", p.seq, p.counter != nil, p.next.Sub(r.now))
+	}
+}

@@ -398,3 +398,17 @@ func TestReportsAreMadeUpFor(t *testing.T) {
 		}
 	}
 }
+
+// A doubt holds for the present moment at least, and an earlier one as long as it was said to.
+func TestHowLongADoubtLasts(t *testing.T) {
+	for _, tt := range []struct{ until, ends machine.Mono }{{0, 101}, {99, 101}, {100, 101}, {101, 101}, {150, 150}} {
+		d := demand{wanted: machine.Never}
+		d.doubt(100, tt.until)
+		if d.live(tt.ends-1) || !d.live(tt.ends) {
+			t.Errorf("a doubt at 100 that lasts until %d: a lease may be trusted at %d: %v, and at %d: %v", tt.until, tt.ends-1, d.live(tt.ends-1), tt.ends, d.live(tt.ends))
+		}
+		if d.doubt(10, 20); d.live(tt.ends - 1) {
+			t.Errorf("a doubt until %d ends with a shorter one", tt.ends)
+		}
+	}
+}

@@ -220,3 +220,90 @@ func TestLeadershipGoesToWhoHasMost(t *testing.T) {
 		}
 	}
 }
+
+// Answers about leases are the followed leader's. Another member may have led before, and have slept
+// since.
+func TestOnlyTheLeaderAnswersAboutLeases(t *testing.T) {
+	for from, want := range map[machine.NodeID]int{2: 1, 3: 0} {
+		r := keyReader(9)
+		r.leader = 2
+		r.heard = map[machine.NodeID]machine.Mono{}
+		r.asks.own = map[uint64]*ownAsk{1: {ask: leaseAsk{ID: 1, Lease: 7}}}
+		r.receive(machine.Envelope{From: from, To: 1, Body: leaseAnswers{Answers: []AnswerLease{{ID: 1, Lease: 7, TTL: 60}}}})
+		if len(r.outcomes) != want {
+			t.Errorf("member 2 leads, member %d answers, and %d answers are told; want %d", from, len(r.outcomes), want)
+		}
+	}
+}
+
+// A snapshot is wanted when the log has grown, or a newcomer needs one, if there is a state to make it
+// of. It is wanted once.
+func TestWhenASnapshotIsWanted(t *testing.T) {
+	const snapshot, joined, bound = 5, 8, 1000
+	for _, tt := range []struct {
+		name    string
+		bytes   int
+		applied uint64
+		missed  bool
+		want    bool
+	}{
+		{"of a log that has not grown", bound / 2, 9, false, false},
+		{"of a log that has grown", bound/2 + 1, 9, false, true},
+		{"of a log that has grown, and of which nothing is applied", bound/2 + 1, snapshot, false, false},
+		{"of a log that has grown, and of which an entry is applied", bound/2 + 1, snapshot + 1, false, true},
+		{"for a newcomer", 0, joined, true, true},
+		{"for a newcomer whose entry is not applied", 0, joined - 1, true, false},
+	} {
+		r := newStage(t).members[0].r
+		r.cfg.MaxTailBytes, r.tail.snap, r.tail.joined = bound, snapshotAt(snapshot, 1), joined
+		r.tail.bytes, r.tail.missed, r.reads.applied = tt.bytes, tt.missed, tt.applied
+		wanted := 0
+		for range 2 {
+			for _, out := range r.Ready().Outcomes {
+				if out == (WantSnapshot{}) {
+					wanted++
+				}
+			}
+		}
+		if got := wanted == 1; got != tt.want || wanted > 1 {
+			t.Errorf("%s, a snapshot is wanted %d times, want it: %v", tt.name, wanted, tt.want)
+		}
+	}
+}
+
+// Raft learns of all that is applied, the last entry included. Otherwise it would hand out ever less.
+func TestRaftKnowsWhatIsApplied(t *testing.T) {
+	s := newStage(t)
+	for _, command := range []string{"elect 1", "put 1 a b", "deliver", "pass 200ms"} {
+		s.do(command)
+	}
+	for _, m := range s.members {
+		if st := m.r.raft.BasicStatus(); st.Applied != st.HardState.GetCommit() || len(m.r.applying) > 0 {
+			t.Errorf("member %d has applied all up to %d, and raft knows of %d; %d entries are still being applied", m.id, st.HardState.GetCommit(), st.Applied, len(m.r.applying))
+		}
+	}
+}
+
+// Leadership is handed to a voter that was heard of just now, however much of the log another has.
+func TestLeadershipGoesToALivingVoter(t *testing.T) {
+	for name, tt := range map[string]struct {
+		commands []string
+		learner  uint64
+		want     uint64
+	}{
+		"member 2 has as much, and is silent": {[]string{"put 1 a b", "deliver", "cut 2", "pass 2s"}, 0, 3},
+		"member 3 has more, and learns":       {[]string{"cut 2", "put 1 a b", "deliver", "mend 2"}, 3, 2},
+	} {
+		s := newStage(t)
+		for _, command := range append([]string{"elect 1", "pass 1s"}, tt.commands...) {
+			s.do(command)
+		}
+		r := s.members[0].r
+		if tt.learner != 0 {
+			r.raft.ApplyConfChange(&raftpb.ConfChange{Type: raftpb.ConfChangeAddLearnerNode.Enum(), NodeId: &tt.learner})
+		}
+		if r.handOver(0); r.raft.BasicStatus().LeadTransferee != tt.want {
+			t.Errorf("%s: member %d is to lead, want %d", name, r.raft.BasicStatus().LeadTransferee, tt.want)
+		}
+	}
+}

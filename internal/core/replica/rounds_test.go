@@ -2,8 +2,12 @@ package replica
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
 // The answer to a question about some keys ends only its own round. The answer to a question about
@@ -128,5 +132,71 @@ func TestLateRoundsWaitForTheCommit(t *testing.T) {
 	}
 	if want := []Outcome{ReadReady{Number: 5, Index: 12}}; !reflect.DeepEqual(r.effects.outcomes, want) {
 		t.Errorf("readers are told %+v, want %+v", r.effects.outcomes, want)
+	}
+}
+
+// A leader answers questions about keys under its lease if it holds them by the division that was
+// committed last and by all behind it. Other questions wait for a round.
+func TestQuestionsThatALeaseAnswers(t *testing.T) {
+	r := keyReader(9)
+	rs, k := &r.rounds, &r.reads.keys
+	k.confs = []conf{{9, readSetting{quorumlease.Static, division(t)}}, {11, readSetting{policy: quorumlease.AllByKey}}} // by the first, member 1 holds no x
+	rs.inbox = []question{{asker{2, 7}, 1, key("a")}, {asker{3, 8}, 2, key("x")}, {asker{3, 8}, 3, nil}}
+	for _, step := range []struct {
+		committed uint64
+		answered  []machine.Envelope
+		left      []uint64
+	}{
+		{10, []machine.Envelope{{From: 1, To: 2, Body: readAnswer{Boot: 7, Round: 1, Index: 12}}}, []uint64{2, 3}},
+		{11, []machine.Envelope{{From: 1, To: 3, Body: readAnswer{Boot: 8, Round: 2, Index: 12}}}, []uint64{3}},
+	} {
+		r.sends = nil
+		rs.underLease(&r.effects, k, 1, readBound{index: 9, committed: step.committed, last: 12})
+		var left []uint64
+		for _, q := range rs.inbox {
+			left = append(left, q.round)
+		}
+		if !reflect.DeepEqual(r.sends, step.answered) || !slices.Equal(left, step.left) {
+			t.Errorf("committed up to %d, a leader answers %+v and leaves the questions %d to a round; want %+v and %d", step.committed, r.sends, left, step.answered, step.left)
+		}
+	}
+}
+
+// A read needs no other round if one that covers it is on its way, is late, or was answered.
+func TestWhichReadsAreCovered(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		rs   rounds
+		want uint64
+	}{
+		{"nothing", rounds{}, 0},
+		{"an answer", rounds{done: 3}, 3},
+		{"rounds on their way", rounds{done: 3, flying: []round{{reads: 5}, {reads: 7}, {}}}, 7},
+		{"rounds that are late", rounds{done: 3, flying: []round{{reads: 5}}, late: []lateRounds{{rounds: []round{{reads: 4}, {reads: 8}}}, {rounds: []round{{reads: 6}}}}}, 8},
+	} {
+		if got := tt.rs.covered(); got != tt.want {
+			t.Errorf("with %s, reads up to %d are covered, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+// A leader answers reads under its lease, without a round. It needs a round while its log has a division
+// of the keys that is not applied: by that it may hold less (R13).
+func TestReadsUnderAnUnsettledDivision(t *testing.T) {
+	for _, unsettled := range []bool{false, true} {
+		s := newStageOf(t, ReadLeases{Policy: quorumlease.All, Idle: -1})
+		for _, command := range []string{"elect 1", "pass 500ms"} {
+			s.do(command)
+		}
+		r := s.members[0].r
+		if unsettled {
+			r.reads.settings = []uint64{r.last}
+		}
+		r.outcomes = nil
+		r.rounds.want(r.rounds.done + 1)
+		r.turnRounds()
+		if answered, asks := len(r.outcomes) > 0, len(r.rounds.flying) > 0; answered == unsettled || asks != unsettled {
+			t.Errorf("with a division that is not applied %v: a read is answered under the lease %v, and by a round %v", unsettled, answered, asks)
+		}
 	}
 }

@@ -259,6 +259,15 @@ func TestMisfits(t *testing.T) {
 			t.Errorf("a campaign began for a hand-over by a member that does not lead: term %d became %d", term, got)
 		}
 	})
+	t.Run("a hand-over by one who led before", func(t *testing.T) {
+		_, _, f := begin(t)
+		if err := f.r.raft.ForgetLeader(); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.r.checkFits(&raftpb.Message{Type: raftpb.MsgTimeoutNow.Enum(), Term: new(f.r.term), From: new(uint64(1))}); err != nil {
+			t.Errorf("a member that follows nobody refuses leadership: %v", err)
+		}
+	})
 	t.Run("a forward of what no member can apply", func(t *testing.T) {
 		s, lead, _ := begin(t)
 		term, last := lead.r.Status().Term, lead.r.last

@@ -97,6 +97,15 @@ func TestStatusOfOtherMembers(t *testing.T) {
 	}
 }
 
+// The applied index of a status is that of the visible state, not of what the Applier has behind it.
+func TestAStatusTellsWhatIsVisible(t *testing.T) {
+	r := newStage(t).members[0].r
+	r.visible, r.reads.applied = 7, 9
+	if got := r.Status().Applied; got != 7 {
+		t.Errorf("with a visible state of 7 and an applied one of 9, a status tells %d", got)
+	}
+}
+
 // An unset field of the configuration has its documented default, and senseless values are refused.
 func TestConfigDefaultsAndLimits(t *testing.T) {
 	fresh := func() Config {

@@ -379,3 +379,30 @@ func TestWhatIsNotApplied(t *testing.T) {
 		t.Error("keys are not divided anew, and a snapshot is being loaded that may do so")
 	}
 }
+
+// A full log takes no more entries at its end. It takes those that replace its end, and everything that
+// is no entry.
+func TestWhatAFullLogTakes(t *testing.T) {
+	const limit = 1000
+	entries := []*raftpb.Entry{entryAt(6, 1, 1)}
+	for _, tt := range []struct {
+		name  string
+		m     *raftpb.Message
+		bytes int
+		full  bool
+	}{
+		{"entries behind its end", &raftpb.Message{Type: raftpb.MsgApp.Enum(), Index: new(uint64(5)), Entries: entries}, limit + limit/4 + 1, true},
+		{"entries far behind its end", &raftpb.Message{Type: raftpb.MsgApp.Enum(), Index: new(uint64(9)), Entries: entries}, limit + limit/4 + 1, true},
+		{"entries in place of its last", &raftpb.Message{Type: raftpb.MsgApp.Enum(), Index: new(uint64(4)), Entries: entries}, limit + limit/4 + 1, false},
+		{"no entries", &raftpb.Message{Type: raftpb.MsgApp.Enum(), Index: new(uint64(5))}, limit + limit/4 + 1, false},
+		{"a heartbeat", &raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(), Index: new(uint64(5)), Entries: entries}, limit + limit/4 + 1, false},
+		{"entries that fit", &raftpb.Message{Type: raftpb.MsgApp.Enum(), Index: new(uint64(5)), Entries: entries}, limit + limit/4, false},
+	} {
+		r := keyReader(9)
+		r.cfg.MaxTailBytes = limit
+		r.tail = newTail(nil, snapshotAt(4, 1), []*raftpb.Entry{entryAt(5, 1, 1)}, limit)
+		if r.tail.bytes = tt.bytes; r.full(tt.m) != tt.full {
+			t.Errorf("a log of %d bytes up to 5 refuses %s: %v, want %v", tt.bytes, tt.name, !tt.full, tt.full)
+		}
+	}
+}

@@ -41,3 +41,58 @@ func TestElectorate(t *testing.T) {
 		t.Errorf("once the change is released, %d memberships count, and that there are fewer is %v", len(now), fewer)
 	}
 }
+
+// In strict order a member reads under its lease, if its log has no division of the keys that is not
+// applied, and by the leader's word otherwise. It waits until that much of the log was given to the Applier.
+func TestWhenAMemberReadsInStrictOrder(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		until     machine.Mono
+		unsettled bool
+		answered  uint64 // by a round; 0: by none
+		handedOut uint64
+		want      []KeysReady
+	}{
+		{"under a lease", 11, false, 0, 9, []KeysReady{{ID: 5, Index: 9, UpTo: 9, Local: true}}},
+		{"under a lease, before the log is given", 11, false, 0, 8, nil},
+		{"when the lease is over", 10, false, 0, 9, nil},
+		{"under a lease, with a division to come", 11, true, 0, 9, nil},
+		{"by a round", 10, false, 8, 8, []KeysReady{{ID: 5, Index: 8, UpTo: 8}}},
+		{"by a round, with a division to come", 11, true, 8, 8, []KeysReady{{ID: 5, Index: 8, UpTo: 8}}},
+		{"by a round, before as much is given", 10, false, 9, 8, nil},
+	} {
+		s := strictOrder{new(revealed)}
+		q := &keyRead{ReadKeys: ReadKeys{ID: 5, Keys: key("k")}, since: 10}
+		if tt.answered > 0 {
+			q.confirmed(tt.answered)
+		}
+		s.reads = []*keyRead{q}
+		got := s.mayRead(reading{positions: positions{handedOut: tt.handedOut, committed: 9}, now: 10, until: tt.until, unsettled: tt.unsettled, last: 9, patience: 1})
+		if !slices.Equal(got, tt.want) || len(s.reads) == len(tt.want) {
+			t.Errorf("%s: a read is answered %+v, and %d wait; want %+v", tt.name, got, len(s.reads), tt.want)
+		}
+	}
+}
+
+// In strict order all that is visible is both released and applied, and what is released here is
+// committed here. Nothing is reported, for nothing is hidden.
+func TestWhatIsVisibleInStrictOrder(t *testing.T) {
+	for _, tt := range []struct{ released, committed, applied, through, here uint64 }{
+		{7, 9, 9, 7, 7}, {9, 9, 7, 7, 9}, {12, 9, 8, 8, 9}, {12, 9, 9, 9, 9},
+	} {
+		s := strictOrder{new(revealed)}
+		at := positions{released: tt.released, committed: tt.committed, applied: tt.applied, handedOut: tt.applied}
+		for range 2 {
+			if out, ok := s.reported(at, reports{}); ok || s.through != tt.through {
+				t.Errorf("released up to %d, applied up to %d: all up to %d is visible, and %+v is reported: %v; want %d and nothing", tt.released, tt.applied, s.through, out, ok, tt.through)
+			}
+			at.applied-- // it never goes back
+		}
+		if got := s.releasedHere(at); got != tt.here || s.hidesSome(at) {
+			t.Errorf("released up to %d, committed up to %d: %d is released here, and some is hidden: %v; want %d", tt.released, tt.committed, got, s.hidesSome(at), tt.here)
+		}
+		if upTo, held := s.committed(at, false); upTo != tt.released || held {
+			t.Errorf("released up to %d: entries are given up to %d, to be held: %v", tt.released, upTo, held)
+		}
+	}
+}

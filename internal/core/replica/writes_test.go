@@ -1,8 +1,10 @@
 package replica
 
 import (
+	"reflect"
 	"testing"
 
+	"github.com/tenure-lease/tenure/internal/machine"
 	"go.etcd.io/raft/v3/raftpb"
 )
 
@@ -39,5 +41,57 @@ func TestWhatRepeatsAnAcknowledgment(t *testing.T) {
 		if news := tt.acked != (ack{5, 1, 10}); (w.late == nil) != news {
 			t.Errorf("behind %s the late acknowledgment is still to go: %v", tt.name, w.late != nil)
 		}
+	}
+}
+
+// On a tick, a member writes what it has learnt and sends the acknowledgment that is late, each of them
+// once.
+func TestWhatATickWrites(t *testing.T) {
+	news := &raftpb.HardState{Term: new(uint64(5)), Commit: new(uint64(9))}
+	late := &raftpb.Message{Type: raftpb.MsgAppResp.Enum(), Term: new(uint64(4)), To: new(uint64(2))}
+	for _, tt := range []struct {
+		name     string
+		news     *raftpb.HardState
+		recorded uint64
+		late     *raftpb.Message
+		record   Record
+	}{
+		{"nothing", nil, 9, nil, Record{}},
+		{"a commit index", news, 9, nil, Record{HardState: news}},
+		{"what is released", nil, 8, nil, Record{Released: 9}},
+		{"both", news, 8, nil, Record{HardState: news, Released: 9}},
+		{"a late acknowledgment", nil, 9, late, Record{}},
+		{"all", news, 8, late, Record{HardState: news, Released: 9}},
+	} {
+		r := keyReader(9)
+		r.reads.recorded, r.writes.news, r.writes.late = tt.recorded, tt.news, tt.late
+		r.writeNews()
+		r.writeNews()
+		var writes []machine.Persist
+		if !reflect.DeepEqual(tt.record, Record{}) {
+			writes = []machine.Persist{{Record: tt.record}}
+		}
+		var sends []machine.Envelope
+		if tt.late != nil {
+			sends = []machine.Envelope{{From: 1, To: 2, Body: late}}
+		}
+		if !reflect.DeepEqual(r.persists, writes) || !reflect.DeepEqual(r.sends, sends) || r.writes.underWay != 0 {
+			t.Errorf("with %s, two ticks write %+v, of which %d are waited for, and send %+v; want %+v, none, %+v", tt.name, r.persists, r.writes.underWay, r.sends, writes, sends)
+		}
+	}
+}
+
+// A snapshot that arrives is written, its owner puts it in the place of the state, and the log ends
+// with it.
+func TestTheLogEndsWithASnapshot(t *testing.T) {
+	r := newStage(t).members[0].r
+	r.outcomes, r.persists = nil, nil
+	snap := &raftpb.Snapshot{Metadata: snapshotAt(20, 3)}
+	r.write(&raftpb.Message{Type: raftpb.MsgStorageAppend.Enum(), Snapshot: snap})
+	if r.last != 20 || !reflect.DeepEqual(r.outcomes, []Outcome{Restore{Index: 20, Term: 3}}) {
+		t.Errorf("behind a snapshot of entry 20 the log ends at %d, and the owner is told %+v", r.last, r.outcomes)
+	}
+	if len(r.persists) != 1 || r.persists[0].Record.(Record).Snapshot != snap {
+		t.Errorf("a snapshot that arrives is written as %+v", r.persists)
 	}
 }

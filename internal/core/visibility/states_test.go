@@ -250,3 +250,14 @@ func TestAStateBehindARelease(t *testing.T) {
 	s.Reveal()
 	want(t, "shown", s.Ahead(), "[9]")
 }
+
+// A snapshot's state is shown at once only if all of it is released.
+func TestWhenASnapshotIsShown(t *testing.T) {
+	for released, shown := range map[uint64]string{6: "[2 8]", 7: "[2 8]", 8: "[8]", 9: "[8]"} {
+		var s States[at]
+		s.Begin(0, 2, 2)
+		s.Begin(0, 8, released)
+		s.Reveal()
+		want(t, fmt.Sprint("of a state of 8 with ", released, " released"), s.Ahead(), shown)
+	}
+}

@@ -440,3 +440,39 @@ func TestALockTellsWhenItIsHeld(t *testing.T) {
 		t.Errorf("a lock whose holder left at revision %d is held at %d", at, r.GetHeader().GetRevision())
 	}
 }
+
+// A call is told that its key is gone once the line knows the revision of the key's creation, and the
+// key is not there.
+func TestWhenAKeyIsKnownToBeGone(t *testing.T) {
+	failed := errors.New("failed")
+	for _, tt := range []struct {
+		name    string
+		at      int64
+		created map[string]int64
+		err     error
+		want    string
+	}{
+		{"before it was created", 4, nil, nil, "nothing"},
+		{"at the revision that created and deleted it", 5, nil, nil, "gone"},
+		{"later", 9, nil, nil, "gone"},
+		{"while it is there", 9, map[string]int64{"k": 5}, nil, "nothing"},
+		{"when it was created anew", 9, map[string]int64{"k": 8}, nil, "gone"},
+		{"of a line that cannot go on", 4, nil, failed, "failed"},
+	} {
+		p := &place{key: "k", created: 5, turn: make(chan turn, 1)}
+		(&line{at: tt.at, created: tt.created, err: tt.err}).judge(p)
+		got := "nothing"
+		select {
+		case told := <-p.turn:
+			if got = "gone"; told.err != nil {
+				got = told.err.Error()
+			} else if !told.gone {
+				got = "its turn"
+			}
+		default:
+		}
+		if got != tt.want {
+			t.Errorf("%s, who waits for a key of revision 5 is told %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}

@@ -570,3 +570,21 @@ func TestAnObserverThatHearsNoMoreEnds(t *testing.T) {
 		t.Errorf("an observer that hears no more: %v, want what gRPC says", err)
 	}
 }
+
+// A lease that contends again keeps the place of its first contention.
+func TestALeaseContendsInItsFirstPlace(t *testing.T) {
+	s := serve(t, Config{}, watch.Config{})
+	s.grant(0xa)
+	first, _, err := s.server.contend(t.Context(), []byte("l"), 0xa, []byte("v"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	created := s.put("x", "y") - 1
+	again, _, err := s.server.contend(t.Context(), []byte("l"), 0xa, []byte("w"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.created != created || first.earlier != nil || again.created != created || string(again.earlier.GetValue()) != "v" || string(again.key) != "l/a" {
+		t.Errorf("a lease contends from revision %d, and then as %s with the value %q from revision %d; want l/a, v and %d both times", first.created, again.key, again.earlier.GetValue(), again.created, created)
+	}
+}

@@ -147,3 +147,23 @@ func TestSilentClientsArePutOut(t *testing.T) {
 		t.Errorf("strangers have %v and %d connections, and docs/security.md says 10 s and 1,024", handshakePatience, strangersMax)
 	}
 }
+
+// A stranger that leaves is forgotten, and so is one that was put out.
+func TestStrangersAreForgotten(t *testing.T) {
+	s := strangers{most: 1}
+	var all []net.Conn
+	for range 3 {
+		here, there := net.Pipe()
+		defer here.Close()
+		defer there.Close()
+		s.enter(here)
+		all = append(all, here)
+	}
+	for i, c := range all {
+		s.leave(c)
+		s.leave(c)
+		if left := len(all) - i - 1; len(s.inside) != left {
+			t.Errorf("%d of %d strangers have left, and %d are remembered, want %d", i+1, len(all), len(s.inside), left)
+		}
+	}
+}
