@@ -345,6 +345,66 @@ var judgements = []struct {
 			}
 		})
 	}, "observe-does-not-contend", "Observe of no name returns no"},
+	{"Observe returns other slots", func() Fixture {
+		return breakLooks(func(s *tenure.State) {
+			for i := range s.Holders {
+				s.Holders[i].Slots++
+			}
+		})
+	}, "observe-does-not-contend", "want holder"},
+	{"Observe returns another holder", func() Fixture {
+		return breakLooks(func(s *tenure.State) {
+			for i := range s.Holders {
+				s.Holders[i].Holder += "x"
+			}
+		})
+	}, "observe-does-not-contend", "want holder"},
+	{"the lock delay is added to the deadline, without a loss", func() Fixture {
+		return breakLeases(func(x *brokenLease) {
+			x.deadline = func() time.Time { return x.memoryLease.Deadline().Add(x.entry.claim.LockDelay) }
+		})
+	}, "lock-delay-after-a-loss", "the lock delay is not the holder's"},
+	{"leases with a long lock delay are lost", func() Fixture {
+		return breakLeases(func(x *brokenLease) {
+			if c := x.entry.claim; c.LockDelay > c.TTL {
+				time.AfterFunc(brokenTTL*3/4, func() { loseAll(x.leaser) })
+			}
+		})
+	}, "lock-delay-longer-than-the-ttl", "lost without trouble, with a lock delay of 100 TTLs"},
+	{"Err of a lease with a long lock delay returns an error", func() Fixture {
+		return breakLeases(func(x *brokenLease) { x.why = func() error { return errors.New("odd") } })
+	}, "lock-delay-longer-than-the-ttl", "after two TTLs and a half, with a lock delay of 100 TTLs: Err returns"},
+	{"a release leaves a lease with a long lock delay until it runs out", func() Fixture { return breakLeases(leaveReleased) },
+		"lock-delay-longer-than-the-ttl", "after the release of a lease with a lock delay of 100 TTLs: TryAcquire returns"},
+	{"Err of a lost lease returns bare ErrLost", func() Fixture {
+		return breakLeases(func(x *brokenLease) {
+			x.why = func() error {
+				if x.memoryLease.Err() != nil {
+					return tenure.ErrLost
+				}
+				return nil
+			}
+		})
+	}, "errors-say-what-to-do", "Err of a lost lease: the error"},
+	{"the refusal of a bad claim is no ErrClaim", func() Fixture {
+		return breakTries(func(lease tenure.Lease, err error) (tenure.Lease, error) {
+			if errors.Is(err, tenure.ErrClaim) {
+				return nil, errors.New("a bad TTL, slots, lock delay or holder")
+			}
+			return lease, err
+		})
+	}, "errors-say-what-to-do", "says nothing beside"},
+	{"an error was put together wrongly", func() Fixture {
+		return breakTries(func(lease tenure.Lease, err error) (tenure.Lease, error) {
+			if err != nil {
+				err = fmt.Errorf("%w%s", err, "%!d(string=x)")
+			}
+			return lease, err
+		})
+	}, "errors-say-what-to-do", "was put together wrongly"},
+	{"leases end soon, and Done stays open, for contenders", func() Fixture { return breakLeases(endedUnseen) }, "exclusive-holders-never-overlap", "is open 100ms after token"},
+	{"leases end soon, and Done stays open, for readers", func() Fixture { return breakLeases(endedUnseen) }, "shared-beside-shared-only", "is open 100ms after token"},
+	{"leases end soon, and Done stays open, for some of several", func() Fixture { return breakLeases(endedUnseen) }, "slots-are-never-exceeded", "is open 100ms after token"},
 	{"leases have another holder's name", func() Fixture {
 		return breakClaims(func(c *tenure.Claim) { c.Holder += "x" })
 	}, "many-goroutines-share-a-leaser", "want \""},
@@ -358,6 +418,20 @@ func leaveReleased(x *brokenLease) {
 		x.end(fmt.Errorf("%w by its holder", tenure.ErrReleased))
 		return nil
 	}
+}
+
+// endedUnseen has a lease say after a moment that it has ended, while its Done stays open. The store has no more of it.
+func endedUnseen(x *brokenLease) {
+	x.closes = make(chan struct{})
+	over := errors.New("over")
+	began := time.Now()
+	x.check = func() error {
+		if time.Since(began) < time.Millisecond {
+			return nil
+		}
+		return fmt.Errorf("%w: %w", tenure.ErrLost, over)
+	}
+	time.AfterFunc(time.Millisecond, func() { x.leaser.store.remove(x.entry) })
 }
 
 func hideLoss(x *brokenLease) {
