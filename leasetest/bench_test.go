@@ -63,6 +63,24 @@ func benched(t *testing.T, f Fixture, use func(b *bench)) []string {
 	return r.found()
 }
 
+// An end of a tenure is believed if it is neither missing nor a second past, nor later than a TTL and a second.
+func TestPlausibleEnds(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		now := time.Now()
+		for _, tc := range []struct {
+			until time.Time
+			want  int // complaints
+		}{
+			{time.Time{}, 1}, {now.Add(-time.Second - 1), 1}, {now.Add(-time.Second), 0}, {now, 0}, {now.Add(brokenTTL), 0},
+			{now.Add(brokenTTL + time.Second), 0}, {now.Add(brokenTTL + time.Second + 1), 1}, {now.Add(-time.Hour), 1},
+		} {
+			if got := benched(t, Fixture{TTL: brokenTTL}, func(b *bench) { b.plausible(tc.until, "Until") }); len(got) != tc.want {
+				t.Errorf("a tenure of %v that ends in %v: the bench says %q, want %d complaints", brokenTTL, tc.until.Sub(now), got, tc.want)
+			}
+		}
+	})
+}
+
 // Each of the four things that tell of an end is judged by itself: of a lease that is held, and of one that has ended.
 func TestEachSignOfAnEndIsJudged(t *testing.T) {
 	other := errors.New("other")
