@@ -342,3 +342,15 @@ func TestATryThatIsGivenUpInMemory(t *testing.T) {
 		}
 	})
 }
+
+// A fixture's crash is one of its Memory: claims that wait look again.
+func TestAFixturesCrashReachesItsMemory(t *testing.T) {
+	m := NewMemory()
+	_, _, _, changed, _ := m.look("n", nil)
+	if err := m.Fixture(memoryTTL).Crash(); err != nil {
+		t.Fatal(err)
+	}
+	if !closed(changed) {
+		t.Error("the store has crashed, and claims that wait are not woken")
+	}
+}
