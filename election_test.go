@@ -338,6 +338,25 @@ func TestObserveAwaitsWhatItHasNotSeen(t *testing.T) {
 	}
 }
 
+// TestTheFirstOfSeveralLeads: where the claims of an election share, the one that came first leads, to Leader and to
+// Observe alike.
+func TestTheFirstOfSeveralLeads(t *testing.T) {
+	first, second := tenure.Holding{Holder: "a", Token: 5, Slots: 2}, tenure.Holding{Holder: "b", Token: 7, Slots: 2}
+	both := tenure.State{Name: "n", Holders: []tenure.Holding{first, second}}
+	if got, err := election(&shows{states: []tenure.State{both}}, "c").Leader(t.Context()); err != nil || got != first {
+		t.Errorf("Leader returns %+v, %v; want the one that came first: %+v", got, err, first)
+	}
+	var got []tenure.Holding
+	for leader, err := range election(&shows{states: []tenure.State{both, both}}, "c").Observe(t.Context()) {
+		if err == nil {
+			got = append(got, leader)
+		}
+	}
+	if !slices.Equal(got, []tenure.Holding{first}) {
+		t.Errorf("Observe yields %+v, want the one that came first: %+v", got, first)
+	}
+}
+
 // TestObserveEndsWithAnError: it is yielded once, and nothing after it.
 func TestObserveEndsWithAnError(t *testing.T) {
 	inMemory(t, func(t *testing.T, store *leasetest.Memory, _ leasetest.Fixture) {

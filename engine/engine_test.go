@@ -179,6 +179,8 @@ func TestBadURLs(t *testing.T) {
 		"":                            "has no scheme: write for instance etcd://",
 		"127.0.0.1:2379":              "has no scheme: write for instance etcd://127.0.0.1:2379",
 		"/tmp/shared":                 "has no scheme: write for instance file:///tmp/shared",
+		"//a:2379":                    "has no scheme: write for instance etcd://a:2379",
+		"~/shared":                    "has no scheme: write for instance file:///DIR, with the whole path",
 		"./shared":                    "has no scheme: write for instance file:///DIR, with the whole path",
 		"zk://a":                      `no engine is called "zk"; there are etcd, etcds`,
 		"http://a:2379":               "write etcd://a:2379",
@@ -256,6 +258,15 @@ func TestBadURLs(t *testing.T) {
 		if !errors.Is(err, ErrURL) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %q, want %v with %q", url, err, ErrURL, want)
 		}
+	}
+}
+
+// TestAPeersErrorIsKept: a URL of which the engine itself finds out that no peer can work with it has the engine's
+// error, too.
+func TestAPeersErrorIsKept(t *testing.T) {
+	const url = "flease://a:1@a:1?t_max=1s&epsilon=300ms"
+	if _, err := Open(t.Context(), url); !errors.Is(err, ErrURL) || !errors.Is(err, flease.ErrConfig) || !strings.Contains(err.Error(), url) {
+		t.Errorf("%q: got %v, want that it wraps %q and %q", url, err, ErrURL, flease.ErrConfig)
 	}
 }
 

@@ -364,3 +364,34 @@ func TestTheHostSyncsDirectories(t *testing.T) {
 		t.Errorf("one that can: %v", err)
 	}
 }
+
+// noted is a lock file that notes what is done to it.
+type noted struct {
+	lockFile
+	fails error // of Truncate
+	trace []string
+}
+
+func (n *noted) Truncate(size int64) error {
+	n.trace = append(n.trace, fmt.Sprintf("cut to %d", size))
+	return n.fails
+}
+
+func (n *noted) WriteAt(b []byte, at int64) (int, error) {
+	n.trace = append(n.trace, fmt.Sprintf("write %q at %d", b, at))
+	return len(b), nil
+}
+
+// TestANoteIsWrittenOverNone: an older note is gone before the next one is written, for a mixture of both, which a
+// power loss may leave, would call a token durable that is not.
+func TestANoteIsWrittenOverNone(t *testing.T) {
+	for fails, want := range map[error][]string{
+		nil:         {"cut to 0", `write "20\n" at 0`},
+		syscall.EIO: {"cut to 0"},
+	} {
+		n := &noted{fails: fails}
+		if noteDurable(n, 20); !slices.Equal(n.trace, want) {
+			t.Errorf("a note, with the older one cut off by %v: %q, want %q", fails, n.trace, want)
+		}
+	}
+}

@@ -15,7 +15,8 @@ type broken struct {
 	claim   func(tenure.Claim) tenure.Claim                           // the claim made instead
 	lease   func(*brokenLease)                                        // breaks each lease
 	observe func(tenure.State) tenure.State
-	look    func(name string) error // of Observe, instead; nil goes on
+	look    func(name string) error                         // of Observe, instead; nil goes on
+	await   func(tenure.State, error) (tenure.State, error) // what Await returns
 	close   func() error
 	record  func(name string) ([]byte, error)                   // Record
 	set     func(lease tenure.Lease, record []byte) (done bool) // SetRecord, instead if done
@@ -61,6 +62,14 @@ func (l *broken) Observe(ctx context.Context, name string) (tenure.State, error)
 	return s, err
 }
 
+func (l *broken) Await(ctx context.Context, since tenure.State) (tenure.State, error) {
+	s, err := tenure.Await(ctx, l.memoryLeaser, since)
+	if l.await != nil {
+		return l.await(s, err)
+	}
+	return s, err
+}
+
 func (l *broken) Record(ctx context.Context, name string) ([]byte, error) {
 	if l.record != nil {
 		return l.record(name)
@@ -85,12 +94,20 @@ func (l *broken) Close() error {
 // brokenLease is a correct lease with some of its methods replaced.
 type brokenLease struct {
 	*memoryLease
+	name     func() string
 	token    func() uint64
 	deadline func() time.Time
 	closes   <-chan struct{}
 	check    func() error // of Err, too, unless there is why
 	why      func() error // of Err
 	release  func(context.Context) error
+}
+
+func (x *brokenLease) Name() string {
+	if x.name != nil {
+		return x.name()
+	}
+	return x.memoryLease.Name()
 }
 
 func (x *brokenLease) Token() uint64 {

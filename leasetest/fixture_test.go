@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tenure-lease/tenure"
 )
 
 // names are those of the suite's cases, in order.
@@ -75,9 +77,22 @@ func TestEveryCaseIsPlayed(t *testing.T) {
 	})
 	t.Run("each", func(t *testing.T) {
 		var all played
-		Each(t, func(t *testing.T, _ func(testing.TB, Fixture)) { all.note(t) })
+		var opened played // by cases that were run, with the fixture that they were given
+		Each(t, func(t *testing.T, run func(testing.TB, Fixture)) {
+			all.note(t)
+			f := NewMemory().Fixture(time.Millisecond)
+			f.Open = func() (tenure.Leaser, error) {
+				opened.note(t)
+				t.SkipNow()
+				return nil, nil
+			}
+			run(t, f)
+		})
 		if got := all.sorted(); !slices.Equal(got, names()) {
 			t.Errorf("Each plays %q, want %q", got, names())
+		}
+		if got := opened.sorted(); !slices.Equal(got, names()) {
+			t.Errorf("of the cases that Each plays %q open a Leaser, want %q", got, names())
 		}
 	})
 }

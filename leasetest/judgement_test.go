@@ -345,6 +345,131 @@ var judgements = []struct {
 			}
 		})
 	}, "observe-does-not-contend", "Observe of no name returns no"},
+	{"Observe returns other slots", func() Fixture {
+		return breakLooks(func(s *tenure.State) {
+			for i := range s.Holders {
+				s.Holders[i].Slots++
+			}
+		})
+	}, "observe-does-not-contend", "want holder"},
+	{"Observe returns another holder", func() Fixture {
+		return breakLooks(func(s *tenure.State) {
+			for i := range s.Holders {
+				s.Holders[i].Holder += "x"
+			}
+		})
+	}, "observe-does-not-contend", "want holder"},
+	{"the lock delay is added to the deadline, without a loss", func() Fixture {
+		return breakLeases(func(x *brokenLease) {
+			x.deadline = func() time.Time { return x.memoryLease.Deadline().Add(x.entry.claim.LockDelay) }
+		})
+	}, "lock-delay-after-a-loss", "the lock delay is not the holder's"},
+	{"leases with a long lock delay are lost", func() Fixture {
+		return breakLeases(func(x *brokenLease) {
+			if c := x.entry.claim; c.LockDelay > c.TTL {
+				time.AfterFunc(brokenTTL*3/4, func() { loseAll(x.leaser) })
+			}
+		})
+	}, "lock-delay-longer-than-the-ttl", "lost without trouble, with a lock delay of 100 TTLs"},
+	{"Err of a lease with a long lock delay returns an error", func() Fixture {
+		return breakLeases(func(x *brokenLease) { x.why = func() error { return errors.New("odd") } })
+	}, "lock-delay-longer-than-the-ttl", "after two TTLs and a half, with a lock delay of 100 TTLs: Err returns"},
+	{"a release leaves a lease with a long lock delay until it runs out", func() Fixture { return breakLeases(leaveReleased) },
+		"lock-delay-longer-than-the-ttl", "after the release of a lease with a lock delay of 100 TTLs: TryAcquire returns"},
+	{"Err of a lost lease returns bare ErrLost", func() Fixture {
+		return breakLeases(func(x *brokenLease) {
+			x.why = func() error {
+				if x.memoryLease.Err() != nil {
+					return tenure.ErrLost
+				}
+				return nil
+			}
+		})
+	}, "errors-say-what-to-do", "Err of a lost lease: the error"},
+	{"the refusal of a bad claim is no ErrClaim", func() Fixture {
+		return breakTries(func(lease tenure.Lease, err error) (tenure.Lease, error) {
+			if errors.Is(err, tenure.ErrClaim) {
+				return nil, errors.New("a bad TTL, slots, lock delay or holder")
+			}
+			return lease, err
+		})
+	}, "errors-say-what-to-do", "says nothing beside"},
+	{"an error was put together wrongly", func() Fixture {
+		return breakTries(func(lease tenure.Lease, err error) (tenure.Lease, error) {
+			if err != nil {
+				err = fmt.Errorf("%w%s", err, "%!d(string=x)")
+			}
+			return lease, err
+		})
+	}, "errors-say-what-to-do", "was put together wrongly"},
+	{"a HeldError names another name", func() Fixture {
+		return breakTries(func(lease tenure.Lease, err error) (tenure.Lease, error) {
+			var held tenure.HeldError
+			if errors.As(err, &held) {
+				held.Name += "x"
+				return nil, held
+			}
+			return lease, err
+		})
+	}, "try-tells-who-holds", `HeldError{`},
+	{"Observe fails", func() Fixture {
+		return breakEach(func(_ *Memory, l *broken) {
+			l.look = func(string) error { return errors.New("odd") }
+		})
+	}, "observe-does-not-contend", "observe: odd"},
+	{"Observe fails while others wait", func() Fixture {
+		return breakEach(func(_ *Memory, l *broken) {
+			l.look = func(string) error { return errors.New("odd") }
+		})
+	}, "release-frees-at-once", "observe: odd"},
+	{"Observe makes up a claim that waits", func() Fixture {
+		return breakLooks(func(s *tenure.State) { s.Waiting++ })
+	}, "observe-does-not-contend", "a name that nobody wanted yet"},
+	{"Await fails", func() Fixture {
+		return breakEach(func(_ *Memory, l *broken) {
+			l.await = func(s tenure.State, _ error) (tenure.State, error) { return s, errors.New("odd") }
+		})
+	}, "observe-does-not-contend", "await a change: odd"},
+	{"Await returns the holders of before", func() Fixture {
+		return breakEach(func(_ *Memory, l *broken) {
+			l.await = func(s tenure.State, err error) (tenure.State, error) {
+				s.Holders = []tenure.Holding{{Holder: "h", Token: 1, Slots: 1}}
+				return s, err
+			}
+		})
+	}, "observe-does-not-contend", "want no holder"},
+	{"Acquire fails behind a holder", func() Fixture { return breakWaits(failsBehind) }, "release-frees-at-once", "acquire behind a holder: odd"},
+	{"Acquire fails behind a reader", func() Fixture { return breakWaits(failsBehind) }, "arrivals-are-not-overtaken", "acquire behind a reader: odd"},
+	{"Acquire fails in a line", func() Fixture { return breakWaits(failsBehind) }, "exclusive-waiters-in-order-of-arrival", "others: odd"},
+	{"Acquire fails for some of many goroutines", func() Fixture {
+		return breakWaits(func(l *broken, ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
+			if strings.HasSuffix(c.Name, "/7") {
+				return nil, errors.New("odd")
+			}
+			return l.memoryLeaser.Acquire(ctx, c)
+		})
+	}, "many-goroutines-share-a-leaser", "/7\": odd"},
+	{"a lease has another name", func() Fixture {
+		return breakLeases(func(x *brokenLease) { x.name = func() string { return "other" } })
+	}, "many-goroutines-share-a-leaser", `lease of "other" by`},
+	{"Check fails now and then", func() Fixture {
+		return breakLeases(func(x *brokenLease) {
+			x.why = x.memoryLease.Err
+			x.check = func() error {
+				if err := x.memoryLease.Check(); err != nil || serial.Add(1)%100 > 0 {
+					return err
+				}
+				return errors.New("odd")
+			}
+		})
+	}, "many-goroutines-share-a-leaser", ": odd"},
+	{"leases end at the very end of a case, and Done stays open, for contenders", func() Fixture { return breakLater(2*brokenTTL-50*time.Millisecond, endedUnseen) },
+		"exclusive-holders-never-overlap", "is open 100ms after token"},
+	{"leases end at the very end of a case, and Done stays open, for readers", func() Fixture { return breakLater(2*brokenTTL-50*time.Millisecond, endedUnseen) },
+		"shared-beside-shared-only", "is open 100ms after token"},
+	{"leases end soon, and Done stays open, for contenders", func() Fixture { return breakLeases(endedUnseen) }, "exclusive-holders-never-overlap", "is open 100ms after token"},
+	{"leases end soon, and Done stays open, for readers", func() Fixture { return breakLeases(endedUnseen) }, "shared-beside-shared-only", "is open 100ms after token"},
+	{"leases end soon, and Done stays open, for some of several", func() Fixture { return breakLeases(endedUnseen) }, "slots-are-never-exceeded", "is open 100ms after token"},
 	{"leases have another holder's name", func() Fixture {
 		return breakClaims(func(c *tenure.Claim) { c.Holder += "x" })
 	}, "many-goroutines-share-a-leaser", "want \""},
@@ -358,6 +483,43 @@ func leaveReleased(x *brokenLease) {
 		x.end(fmt.Errorf("%w by its holder", tenure.ErrReleased))
 		return nil
 	}
+}
+
+// endedUnseen has a lease say after a moment that it has ended, while its Done stays open. The store has no more of it.
+func endedUnseen(x *brokenLease) {
+	x.closes = make(chan struct{})
+	over := errors.New("over")
+	began := time.Now()
+	x.check = func() error {
+		if time.Since(began) < time.Millisecond {
+			return nil
+		}
+		return fmt.Errorf("%w: %w", tenure.ErrLost, over)
+	}
+	time.AfterFunc(time.Millisecond, func() { x.leaser.store.remove(x.entry) })
+}
+
+// breakLater makes a fixture whose leases are broken by f from then on.
+func breakLater(from time.Duration, f func(x *brokenLease)) Fixture {
+	began := time.Now()
+	return breakLeases(func(x *brokenLease) {
+		if time.Since(began) >= from {
+			f(x)
+		}
+	})
+}
+
+// failsBehind is an Acquire that fails where somebody holds the name, once it waits.
+func failsBehind(l *broken, ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
+	if s, err := l.memoryLeaser.Observe(ctx, c.Name); err == nil && len(s.Holders) == 0 {
+		return l.memoryLeaser.Acquire(ctx, c)
+	}
+	ctx, cancel := context.WithTimeout(ctx, brokenTTL/2)
+	defer cancel()
+	if lease, err := l.memoryLeaser.Acquire(ctx, c); err == nil {
+		_ = lease.Release(context.WithoutCancel(ctx))
+	}
+	return nil, errors.New("odd")
 }
 
 func hideLoss(x *brokenLease) {

@@ -276,3 +276,81 @@ func TestAdmittedTooLateInMemory(t *testing.T) {
 		}
 	})
 }
+
+// A lease is renewed a third of its TTL from when the renewal before was sent, however late that was answered.
+func TestRenewalsInMemoryKeepTime(t *testing.T) {
+	inMemory(t, func(t *testing.T, m *Memory, l *memoryLeaser) {
+		l.line.lag(memoryTTL / 4)
+		asked := time.Now()
+		x := l.gets(t, tenure.Claim{Name: "n", TTL: memoryTTL})
+		for i := range 4 {
+			sent := asked.Add(time.Duration(i+1) * (memoryTTL / 3))
+			time.Sleep(time.Until(sent.Add(time.Second)))
+			m.mu.Lock()
+			until := x.entry.until
+			m.mu.Unlock()
+			if want := sent.Add(memoryTTL); !until.Equal(want) {
+				t.Errorf("renewal %d: the store keeps the lease until %v after it was asked for, want %v", i+1, until.Sub(asked), want.Sub(asked))
+			}
+		}
+	})
+}
+
+// A call that has ended holds nothing of its caller's context.
+func TestCallsInMemoryEndTheirContexts(t *testing.T) {
+	inMemory(t, func(t *testing.T, _ *Memory, l *memoryLeaser) {
+		ctx, end, err := l.begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ctx.Err() != nil {
+			t.Errorf("the context of a call that is under way has ended: %v", ctx.Err())
+		}
+		if end(); ctx.Err() == nil {
+			t.Error("a call has ended, and its context goes on: the caller's refers to it for ever")
+		}
+	})
+}
+
+// A refusal names the holder that came first, and its end.
+func TestRefusalsInMemoryNameTheFirst(t *testing.T) {
+	inMemory(t, func(t *testing.T, m *Memory, l *memoryLeaser) {
+		l.gets(t, tenure.Claim{Name: "n", Holder: "first", TTL: memoryTTL, Slots: 2})
+		l.gets(t, tenure.Claim{Name: "n", Holder: "second", TTL: 2 * memoryTTL, Slots: 2})
+		want := tenure.HeldError{Name: "n", Holder: "first", Until: time.Now().Add(memoryTTL)}
+		_, err := l.TryAcquire(t.Context(), tenure.Claim{Name: "n", TTL: memoryTTL})
+		var held tenure.HeldError
+		if !errors.As(err, &held) || held != want {
+			t.Errorf("two hold, and a third is refused by %+v, want %+v", err, want)
+		}
+	})
+}
+
+// A try that its caller gives up before the answer is here has no lease, though the store admits it.
+func TestATryThatIsGivenUpInMemory(t *testing.T) {
+	inMemory(t, func(t *testing.T, m *Memory, l *memoryLeaser) {
+		l.line.lag(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second/2) // behind the first answer, and before the second
+		defer cancel()
+		if lease, err := l.TryAcquire(ctx, tenure.Claim{Name: "n", TTL: memoryTTL}); lease != nil || !errors.Is(err, tenure.ErrUnavailable) {
+			t.Errorf("given up before the answer: %v, %v; want no lease and %v", lease, err, tenure.ErrUnavailable)
+		}
+		l.line.lag(0)
+		synctest.Wait()
+		if n := len(m.queues); n > 0 {
+			t.Errorf("%d queues are left by a try that was given up", n)
+		}
+	})
+}
+
+// A fixture's crash is one of its Memory: claims that wait look again.
+func TestAFixturesCrashReachesItsMemory(t *testing.T) {
+	m := NewMemory()
+	_, _, _, changed, _ := m.look("n", nil)
+	if err := m.Fixture(memoryTTL).Crash(); err != nil {
+		t.Fatal(err)
+	}
+	if !closed(changed) {
+		t.Error("the store has crashed, and claims that wait are not woken")
+	}
+}

@@ -25,19 +25,21 @@ func TestAwait(t *testing.T) {
 		"the end of a caller": {func(_ chan<- int, cancel context.CancelFunc, _ *Calls) { cancel() }, 0, false},
 		"Close":               {func(_ chan<- int, _ context.CancelFunc, calls *Calls) { calls.Close() }, 0, false},
 	} {
-		ctx, cancel := context.WithCancel(t.Context())
-		calls := NewCalls(context.Background(), nil)
-		in, err := calls.Call(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		calls.Leave() // so that Close does not wait for it
-		value := make(chan int, 1)
-		c.before(value, cancel, calls)
-		if got, ok := Await(in, value); got != c.want || ok != c.ok {
-			t.Errorf("%s: Await returns %d and %v, want %d and %v", name, got, ok, c.want, c.ok)
-		}
-		cancel()
+		bubble.Test(t, func(t *testing.T) { // a call that waits on is told in words
+			ctx, cancel := context.WithCancel(t.Context())
+			calls := NewCalls(context.Background(), nil)
+			in, err := calls.Call(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			calls.Leave() // so that Close does not wait for it
+			value := make(chan int, 1)
+			c.before(value, cancel, calls)
+			if got, ok := Await(in, value); got != c.want || ok != c.ok {
+				t.Errorf("%s: Await returns %d and %v, want %d and %v", name, got, ok, c.want, c.ok)
+			}
+			cancel()
+		})
 	}
 }
 

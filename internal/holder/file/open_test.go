@@ -136,10 +136,12 @@ func TestMadeByAnother(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		paths := made(t, 3)
 		began := time.Now()
-		if missing, err := awaitAll(t.Context(), paths); missing != "" || err != nil || time.Since(began) > 0 {
+		far, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if missing, err := awaitAll(far, paths); missing != "" || err != nil || time.Since(began) > 0 {
 			t.Errorf("all stores are there: %q, %v after %v", missing, err, time.Since(began))
 		}
-		if err := makeAll(t.Context(), Config{Paths: paths, SingleHost: true, Clock: oneClock()}); err != nil || time.Since(began) > 0 {
+		if err := makeAll(far, Config{Paths: paths, SingleHost: true, Clock: oneClock()}); err != nil || time.Since(began) > 0 {
 			t.Errorf("another has made them: %v after %v, want no error", err, time.Since(began))
 		}
 	})

@@ -323,6 +323,41 @@ func TestLifelinesThatHang(t *testing.T) {
 	})
 }
 
+// A lifeline that hung while its lease was renewed notes the latest stamp, and none that is outdated: else others would
+// have to wait for the end of a holder whose process has ended.
+func TestALifelineNotesTheLatestStamp(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		all, k := newMemories(1, term, delay), newKernel()
+		l, faults := all.open(t, storage.Options{Lifelines: k})
+		acquire(t, l, "x")
+		hangs := make(chan struct{})
+		k.mu.Lock()
+		k.hangs = hangs
+		k.mu.Unlock()
+		time.Sleep(2 * term) // several renewals
+		k.mu.Lock()
+		k.hangs = nil
+		k.mu.Unlock()
+		close(hangs)
+		time.Sleep(time.Millisecond)
+		for _, f := range faults {
+			f.Hang() // and no renewal comes after it
+		}
+		k.kill()
+		next, _ := all.open(t, storage.Options{Lifelines: k})
+		began := time.Now()
+		lease, err := next.TryAcquire(t.Context(), tenure.Claim{Name: "x"})
+		if err != nil || time.Since(began) > soon {
+			t.Errorf("the lease of a process that has ended, behind a lifeline that hung: %v after %v", err, time.Since(began))
+		} else if err := lease.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		for _, f := range faults {
+			f.Heal()
+		}
+	})
+}
+
 // So many claims of a process are tied and no more, and the others are held all the same.
 func TestManyLifelines(t *testing.T) {
 	simulate(t, func(t *testing.T) {

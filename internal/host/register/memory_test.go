@@ -27,6 +27,23 @@ func TestTheGreaterVersionStays(t *testing.T) {
 	}
 }
 
+// TestTheFloorIsOfAllNames: it is the greatest Seq that any name's version had, whichever name was written last.
+func TestTheFloorIsOfAllNames(t *testing.T) {
+	s := NewMemory(header(1, 0)).Open()
+	for i, put := range []struct {
+		name  string
+		seq   uint64
+		floor uint64
+	}{{"a", 5, 5}, {"b", 3, 5}, {"b", 4, 5}, {"c", 7, 7}, {"a", 6, 7}} {
+		s.Do([]Op{{Name: put.name, Op: quorumregister.Put{Version: machine.Version{Seq: put.seq, Writer: machine.ID{1}}}}})
+		for _, name := range []string{"a", "never written"} {
+			if got := s.Do([]Op{{Name: name, Op: quorumregister.Query{}}})[0].Value.(quorumregister.State); got.Floor != put.floor {
+				t.Errorf("put %d, of %q with Seq %d: the floor that %q shows is %d, want %d", i+1, put.name, put.seq, name, got.Floor, put.floor)
+			}
+		}
+	}
+}
+
 // TestNothingIsWrittenTwice: data stays when other data comes under its version, and a note when
 // another comes under its number.
 func TestNothingIsWrittenTwice(t *testing.T) {

@@ -265,6 +265,58 @@ func TestWhatProvesNoEnd(t *testing.T) {
 	}
 }
 
+// late has something happen between the look at a file and its lock.
+type late struct {
+	FS
+	happens func()
+}
+
+type lateFile struct {
+	File
+	happens func()
+}
+
+func (f lateFile) Lock(shared bool) (bool, error) {
+	f.happens()
+	return f.File.Lock(shared)
+}
+
+func (l late) Open(path string, flags int, perm fs.FileMode) (File, error) {
+	f, err := l.FS.Open(path, flags, perm)
+	if err != nil {
+		return nil, err
+	}
+	return lateFile{f, l.happens}, nil
+}
+
+// A holder that renews its lease and ends between the look at its lifeline and the lock has held by a later stamp than
+// the one that was asked about, which proves nothing.
+func TestAStampIsLookedAtUnderTheLock(t *testing.T) {
+	dir, s := lifelineStore(t)
+	lines := s.Lifelines(thisBoot, false)
+	path := leftLifeline(t, lines, tiedID, 3)
+	renews := func() {
+		f, err := OS.Open(path, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		info, err := f.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := (&Lifeline{of: lines, id: tiedID, f: f, info: info}).Held(4); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if openStore(t, dir, late{OS, renews}).Lifelines(thisBoot, false).Ended(tiedID, 3) {
+		t.Error("a holder renewed its lease before its lifeline was locked, and is taken for ended by its earlier stamp")
+	}
+	if !lines.Ended(tiedID, 4) {
+		t.Error("the end of the holder by its last stamp is not known")
+	}
+}
+
 // A lifeline that may not tell of all processes, or that another has locked, is none.
 func TestWhatIsNoLifeline(t *testing.T) {
 	dir, s := lifelineStore(t)

@@ -5,9 +5,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/tenure-lease/tenure/internal/host/register"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // A handle that has met another store in the place of its own stops for good, also if its own comes
@@ -106,5 +108,38 @@ func TestARenameOfNothing(t *testing.T) {
 	dir := t.TempDir()
 	if err := OS.Rename(filepath.Join(dir, "a"), filepath.Join(dir, "b")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("to rename what is not there: %v, want %v", err, fs.ErrNotExist)
+	}
+}
+
+// TestAPlaceIsTakenOnce: a file that stands in a new handle's place already is left as it is, and the handle gets no
+// place there.
+func TestAPlaceIsTakenOnce(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, handlesDir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d := &directory{path: dir, files: host{buffered: true}, perm: 0o600}
+	id := machine.ID{7}
+	first := slices.Repeat([]byte{1}, block)
+	f, ident, err := d.add(id, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if f, _, err := d.add(id, slices.Repeat([]byte{2}, block)); err == nil {
+		f.Close()
+		t.Error("a second file is made in the place of a handle, want an error")
+	} else if !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a second file in the place of a handle: %v, want %v", err, fs.ErrExist)
+	}
+	got, err := os.ReadFile(d.pathOf(handleName(id)))
+	if err != nil || !slices.Equal(got, first) {
+		t.Errorf("the file that stood there begins with %.4x, %v; want %.4x", got, err, first)
+	}
+	if st, err := d.files.stat(d.pathOf(handleName(id))); err != nil || st.ident != ident {
+		t.Errorf("the file that stood there is now %v, %v; want %v", st.ident, err, ident)
+	}
+	if litter, err := d.litter(); err != nil || len(litter) > 0 {
+		t.Errorf("%q, %v are left behind, want nothing", litter, err)
 	}
 }

@@ -72,6 +72,27 @@ func TestLeave(t *testing.T) {
 	}
 }
 
+// TestLooksForgetNotesOfThoseWhoLeft: a note that had to stay when its writer left goes with a later look, of any client, once
+// nobody needs it any more.
+func TestLooksForgetNotesOfThoseWhoLeft(t *testing.T) {
+	s := forgetful(t, ann)
+	do(t, s, put("x", 9, bob, "names the others"), note("x", 2, ann, "m"), leave("x", ann))
+	for range 2 {
+		if got, want := show(t, s, "x"), `9 0200 "names the others" ff01=2:m floor 9`; got != want {
+			t.Errorf("a note that the data needs: %s, want %s", got, want)
+		}
+	}
+	do(t, s, put("x", 10, bob, "names nobody"))
+	do(t, s, query("x")) // learns of it
+	do(t, s, query("y")) // and brings the call along
+	if got, want := show(t, s, "x"), `10 0200 "names nobody" floor 10`; got != want {
+		t.Errorf("a note that nobody needs, of a writer that left: %s, want %s", got, want)
+	}
+	if fields, err := s.client.HKeys(t.Context(), s.options.keys("x")[1]).Result(); err != nil || len(fields) != 2 {
+		t.Errorf("the server keeps the fields %q, %v; want the version and the data", fields, err)
+	}
+}
+
 func TestLeaveForgetsNothingUnasked(t *testing.T) {
 	_, s := made(t, 0, 1)
 	do(t, s, put("x", 1, ann, "a"), note("x", 1, ann, "n"), leave("x", ann))
