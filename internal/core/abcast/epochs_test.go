@@ -268,6 +268,35 @@ func TestRecordsOfConsensus(t *testing.T) {
 	}
 }
 
+// A new log begins with the identities of consensus and of leases, before the first step; in crash-stop mode there is none.
+func TestANewLogOfConsensus(t *testing.T) {
+	cfg := fastct.Config{ID: 1, Members: []machine.NodeID{1, 2, 3}, Retry: 1000, Lambda: 10}
+	lease, fast := asynclease.Identity{Node: 1, Members: cfg.Members}, fastct.Identity{Node: 1, Members: cfg.Members}
+	plain, volatile := cfg, cfg
+	plain.Plain, volatile.Volatile = true, true
+	for _, c := range []struct {
+		name string
+		cfg  fastct.Config
+		want []any
+	}{
+		{"with leases", cfg, []any{fast, lease}},
+		{"without leases", plain, []any{fastct.Identity{Node: 1, Members: cfg.Members, Plain: true}}},
+		{"in crash-stop mode", volatile, nil},
+	} {
+		m, err := NewConsensus(c.cfg, 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []any
+		for _, p := range m.Ready().Persists {
+			got = append(got, p.Record)
+		}
+		if !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s the log begins with %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
 // A request for a lease that nobody answers is repeated, and consensus wakes for it; leases
 // are counted, and refusals among them.
 func TestLeasesOfConsensus(t *testing.T) {

@@ -178,8 +178,10 @@ func TestARequest(t *testing.T) {
 			"record Cut{1.7.2 30}, 2: [30,40] granted false until 44, " + to("give 1.7.2 from 30", 2, 3, 4, 5)},
 		{"the next, with none open before it", ask(3, 50, 50), "record Permitted{1.7.3 [50,50]}, " + to("lease 1.7.3[50,50] open 3", 2, 3, 4, 5)},
 		{"a part is needed no more", func() { m.Step(now, asynclease.Forget{Below: 15}) }, "record Floor{15}"},
-		{"its tail goes back", func() { m.Step(now, asynclease.Return{ID: 1, From: 16}) }, "record Cut{1.7.1 16}, " + to("give 1.7.1 from 16", 2, 3, 4, 5)},
-		{"none of it is needed any more", func() { m.Step(now, asynclease.Forget{Below: 16}) }, "record Floor{16}"},
+		{"its tail goes back", func() { m.Step(now, asynclease.Return{ID: 1, From: 17}) }, "record Cut{1.7.1 17}, " + to("give 1.7.1 from 17", 2, 3, 4, 5)},
+		{"all but its last is needed no more", func() { m.Step(now, asynclease.Forget{Below: 16}) }, "record Floor{16}"},
+		{"its last goes back", func() { m.Step(now, asynclease.Return{ID: 1, From: 16}) }, "record Cut{1.7.1 16}, " + to("give 1.7.1 from 16", 2, 3, 4, 5)},
+		{"none of it is needed any more", func() { m.Step(now, asynclease.Forget{Below: 17}) }, "record Floor{17}"},
 		{"and goes back", func() { m.Step(now, asynclease.Return{ID: 1, From: 11}) }, ""},
 	} {
 		c.do()
