@@ -268,3 +268,20 @@ func TestTheAlarmIsForTheFirst(t *testing.T) {
 		}
 	}
 }
+
+// A request is repeated after a Retry, after two, and then after four again and again.
+func TestHowOftenARequestIsRepeated(t *testing.T) {
+	m := member(t, 1)
+	m.Ready()
+	m.Step(machine.Now{}, asynclease.Ask{ID: 1, Interval: asynclease.Interval{First: 1, Last: 5}})
+	retry := m.Ready().Alarm
+	at := retry
+	for i, pause := range []machine.Mono{2, 4, 4, 4} {
+		m.Wake(machine.Now{Mono: at})
+		rd := m.Ready()
+		if len(rd.Sends) != 2 || rd.Alarm != at+pause*retry {
+			t.Errorf("repetition %d goes to %d members, and the next is due %d after it; want 2 and %d", i+1, len(rd.Sends), rd.Alarm-at, pause*retry)
+		}
+		at = rd.Alarm
+	}
+}

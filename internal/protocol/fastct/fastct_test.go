@@ -120,6 +120,44 @@ func TestMessagesThatMakeNoSense(t *testing.T) {
 	}
 }
 
+// A member hears of instances up to Window beyond the highest that it has proposed to, knows the decision of, or has
+// not forgotten, and passes over those behind: also after a restart.
+func TestHowFarAMemberHears(t *testing.T) {
+	for name, c := range map[string]struct {
+		records []any
+		input   fastct.Input
+		highest uint64
+	}{
+		"knows nothing":                {highest: 1},
+		"has proposed":                 {input: fastct.Propose{CN: 50, Value: []byte("a")}, highest: 50},
+		"has learned a decision":       {input: fastct.Learn{CN: 60, Value: []byte("a")}, highest: 60},
+		"has forgotten those before":   {input: fastct.Trim{Below: 70}, highest: 70},
+		"had a decision":               {records: []any{fastct.Settled{CN: 80, Value: []byte("a")}}, highest: 80},
+		"had forgotten those before":   {records: []any{fastct.Gone{Below: 90}}, highest: 90},
+		"had a decision, and one more": {records: []any{fastct.Settled{CN: 80, Value: []byte("a")}, fastct.Settled{CN: 40, Value: []byte("b")}}, highest: 80},
+	} {
+		for beyond, want := range map[uint64]bool{fastct.Window: true, fastct.Window + 1: false} {
+			var log []any
+			if len(c.records) > 0 {
+				log = append([]any{fastct.Identity{Node: 1, Members: three}}, c.records...)
+			}
+			m, err := fastct.New(config(), log)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.input != nil {
+				m.Step(machine.Now{}, c.input)
+			}
+			m.Ready()
+			m.Receive(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: fastct.Call{CN: c.highest + beyond}})
+			heard := slices.Contains(m.Ready().Outcomes, fastct.Outcome(fastct.Wanted{CN: c.highest + beyond, From: 2}))
+			if heard != want {
+				t.Errorf("one that %s is called to the instance %d beyond: it wants that: %v, want %v", name, beyond, heard, want)
+			}
+		}
+	}
+}
+
 // Refusals are kept in bounds until the owner asks.
 func TestRefusalsAreCounted(t *testing.T) {
 	m := member(t, config())
