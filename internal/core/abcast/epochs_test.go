@@ -341,6 +341,27 @@ func TestLeasesOfConsensus(t *testing.T) {
 	}
 }
 
+// A refusal tells up to where another has the lease. No other is asked for up to there, and the next one is from behind it.
+func TestARefusalTellsHowFar(t *testing.T) {
+	const until = 5
+	for cn, want := range map[uint64]uint64{2: 1, until: 1, until + 1: 2} {
+		cfg := fastct.Config{ID: 1, Members: []machine.NodeID{1, 2, 3}, Retry: 1000, Lambda: 10, Volatile: true}
+		c, err := NewConsensus(cfg, 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Step(machine.Now{}, fastct.Propose{CN: 1, Value: []byte("v")})
+		c.Receive(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: asynclease.Nack{Request: asynclease.Request{Node: 1, Life: 1, Seq: 1}, Until: until}})
+		if c.Refused != 1 {
+			t.Fatalf("%d leases are refused, want 1", c.Refused)
+		}
+		c.Step(machine.Now{}, fastct.Propose{CN: cn, Value: []byte("w")})
+		if c.Leases != want {
+			t.Errorf("another has the lease up to %d, and for instance %d the leases that are asked for are %d in all, want %d", until, cn, c.Leases, want)
+		}
+	}
+}
+
 // A lease that consensus gives back goes back to the other members.
 func TestALeaseGoesBack(t *testing.T) {
 	cfg := fastct.Config{ID: 1, Members: []machine.NodeID{1, 2, 3}, Retry: 1000, Lambda: 10, Volatile: true, Fixed: true}

@@ -296,6 +296,50 @@ func TestLeasesAreGivenBack(t *testing.T) {
 	gives([]uint64{3, 2, 2}, fastct.GiveLease{ID: 3, From: 8})
 }
 
+// A lease that comes when another is trusted goes back at once, whoever that is: the first of the members, too.
+func TestALeaseThatComesTooLate(t *testing.T) {
+	for _, leader := range []machine.NodeID{1, 3} {
+		cfg := config()
+		cfg.ID, cfg.Lambda, cfg.Fixed = 2, 5, true
+		m := member(t, cfg)
+		counts := func(c ...uint64) {
+			m.Receive(machine.Now{}, machine.Envelope{From: 1, To: 2, Body: fastct.Counts{Counts: c}})
+		}
+		counts(1, 0, 1) // it is trusted itself
+		m.Step(machine.Now{}, fastct.Propose{CN: 1, Value: []byte("a")})
+		if leader == 1 {
+			counts(1, 2, 2)
+		} else {
+			counts(2, 2, 1)
+		}
+		m.Ready()
+		m.Step(machine.Now{}, fastct.Leased{ID: 1, Granted: true})
+		var gives []fastct.Outcome
+		for _, out := range m.Ready().Outcomes {
+			if _, ok := out.(fastct.GiveLease); ok {
+				gives = append(gives, out)
+			}
+		}
+		if want := []fastct.Outcome{fastct.GiveLease{ID: 1, From: 2}}; !cmp.Equal(gives, want) {
+			t.Errorf("a lease of the instances 1 to 5 comes while member %d is trusted, and there goes back %+v, want %+v", leader, gives, want)
+		}
+	}
+}
+
+// The rounds that a log tells of only grow, in whatever order they are in it.
+func TestRoundsOfALog(t *testing.T) {
+	m, err := fastct.New(config(), []any{
+		fastct.Identity{Node: 1, Members: three}, fastct.Entered{CN: 1, Round: 9}, fastct.Adopted{CN: 1, Round: 6, Value: []byte("a")}, fastct.Entered{CN: 1, Round: 4},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []any{fastct.Identity{Node: 1, Members: three}, fastct.Gone{Below: 1}, fastct.Adopted{CN: 1, Round: 6, Value: []byte("a")}, fastct.Entered{CN: 1, Round: 9}}
+	if diff := cmp.Diff(want, m.Records()); diff != "" {
+		t.Errorf("a member that had entered round 9 begins a new log otherwise: %s", diff)
+	}
+}
+
 // A member that is sent much before it takes part keeps eight messages of each sender.
 func TestBufferIsBounded(t *testing.T) {
 	m := member(t, config())
