@@ -296,6 +296,51 @@ func TestLeasesAreGivenBack(t *testing.T) {
 	gives([]uint64{3, 2, 2}, fastct.GiveLease{ID: 3, From: 8})
 }
 
+// A member asks for no instance twice: neither for one that it knows the lease of, nor for one that it has asked for.
+func TestNothingIsAskedForTwice(t *testing.T) {
+	cfg := config()
+	cfg.Fixed = true // by eight instances
+	for name, first := range map[string]func(m *fastct.Machine){
+		"asked for": func(*fastct.Machine) {},
+		"granted":   func(m *fastct.Machine) { m.Step(machine.Now{}, fastct.Leased{ID: 1, Granted: true}) },
+		"refused":   func(m *fastct.Machine) { m.Step(machine.Now{}, fastct.Leased{ID: 1, Until: 14}) },
+	} {
+		m := member(t, cfg)
+		m.Step(machine.Now{}, fastct.Propose{CN: 7, Value: []byte("a")})
+		first(m)
+		m.Step(machine.Now{}, fastct.Propose{CN: 9, Value: []byte("b")})
+		m.Step(machine.Now{}, fastct.Propose{CN: 2, Value: []byte("c")})
+		var wants []fastct.Outcome
+		for _, out := range m.Ready().Outcomes {
+			if _, ok := out.(fastct.WantLease); ok {
+				wants = append(wants, out)
+			}
+		}
+		if diff := cmp.Diff([]fastct.Outcome{fastct.WantLease{ID: 1, First: 7, Last: 14}, fastct.WantLease{ID: 2, First: 2, Last: 6}}, wants); diff != "" {
+			t.Errorf("with the instances 7 to 14 %s, what is asked for in all differs for 7, 9 and 2: %s", name, diff)
+		}
+	}
+}
+
+// An acknowledgment counts, although a refusal of the same member comes after it.
+func TestAcknowledgedAndThenRefused(t *testing.T) {
+	cfg := config()
+	cfg.Members, cfg.Volatile = []machine.NodeID{1, 2, 3, 4, 5}, true
+	m := member(t, cfg)
+	hears := func(from machine.NodeID, body any) {
+		m.Receive(machine.Now{}, machine.Envelope{From: from, To: 1, Body: body})
+	}
+	m.Step(machine.Now{}, fastct.Propose{CN: 1, Value: []byte("a")})
+	m.Step(machine.Now{}, fastct.Leased{ID: 1, Granted: true}) // it coordinates round 0, and acknowledges that itself
+	hears(2, fastct.Ack{CN: 1})
+	hears(2, fastct.Nack{CN: 1})
+	m.Ready()
+	hears(3, fastct.Ack{CN: 1})
+	if out := m.Ready().Outcomes; !cmp.Equal(out, []fastct.Outcome{fastct.Decided{CN: 1, Value: []byte("a")}}) {
+		t.Errorf("three of five have acknowledged, one of them refused later, and it reports %+v, want the decision", out)
+	}
+}
+
 // A lease that comes when another is trusted goes back at once, whoever that is: the first of the members, too.
 func TestALeaseThatComesTooLate(t *testing.T) {
 	for _, leader := range []machine.NodeID{1, 3} {
