@@ -75,6 +75,23 @@ func TestWhenAnEpochIsEstablished(t *testing.T) {
 	}
 }
 
+// A member counts itself among those that have begun an epoch once that is durable, and not before: a crash may undo it.
+func TestNotEstablishedBeforeItIsDurable(t *testing.T) {
+	a := start(t, three(2))
+	a.told()
+	a.m.Receive(a.now, machine.Envelope{From: 1, To: 2, Body: fastct.Decide{CN: 1, Value: appendMessage(nil, addFour), Whole: true}})
+	begun := Status{Delivered: 1, Position: 1, Digest: a.m.order.digest, Began: 2}
+	for _, from := range []machine.NodeID{1, 4} {
+		a.m.Receive(a.now, machine.Envelope{From: from, To: 2, Body: begun})
+	}
+	if a.m.epoch.established {
+		t.Error("two of four others have begun the epoch, and it is established before this member's own beginning is durable")
+	}
+	if a.take(); !a.m.epoch.established {
+		t.Error("three of four have begun the epoch durably, and it is not established")
+	}
+}
+
 // A member that is alone is a majority of its group as soon as it has begun.
 func TestAloneItIsEstablished(t *testing.T) {
 	cfg := three(1)

@@ -131,3 +131,46 @@ func TestToldOfAnEndWhileItSettles(t *testing.T) {
 	access() // writes
 	told("it has renewed")
 }
+
+// A claim that is told to leave while it reads back a renewal, and gets the answer too late for the renewal to count,
+// releases the stamp by which it held before. What came too late may hide another holder.
+func TestLeavesBehindALateRenewal(t *testing.T) {
+	for late, want := range map[time.Duration]uint64{0: 2, 2 * courseTerm: 1} {
+		l, err := New(Config{ID: theHolder, Term: courseTerm, Delay: courseDelay, Holder: "one"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		register := machine.Value{Next: 1}
+		now := machine.Mono(time.Hour)
+		var list []machine.Access
+		wait := func() {
+			rd := l.Ready()
+			if len(rd.Accesses) == 0 {
+				now = rd.Alarm
+				l.Wake(machine.Now{Mono: now})
+				rd = l.Ready()
+			}
+			list = rd.Accesses
+		}
+		answer := func(after time.Duration) {
+			now = now.Add(after)
+			l.Accessed(machine.Now{Mono: now}, machine.Accessed{ID: list[0].ID, Reply: serve(&register, theHolder, ended{op: list[0].Op})})
+		}
+		l.Step(machine.Now{Mono: now}, Acquire{})
+		for range 5 { // it reads, writes and reads that back; then it renews: it reads and writes
+			wait()
+			answer(3 * ms)
+		}
+		wait() // reads that back
+		l.Step(machine.Now{Mono: now}, Leave{})
+		answer(3*ms + late)
+		wait()
+		n, is := list[0].Op.(machine.Note)
+		if !is {
+			t.Fatalf("it leaves, and begins %+v, want its release", list)
+		}
+		if got, err := decodeNote(n.Data); err != nil || got.released != want {
+			t.Errorf("a renewal is read back %v too late, and the claim leaves: it releases stamp %d, %v; want %d", late, got.released, err, want)
+		}
+	}
+}
