@@ -191,6 +191,18 @@ func TestStatesThatHaveLess(t *testing.T) {
 	a.wants("a state of epoch 1, in epoch 5", a.told(), "impossible from 1")
 }
 
+// A client's ID may be of any position that the owner has, though the order here is not that far yet.
+func TestClientsOfWhatTheOwnerHas(t *testing.T) {
+	a := delivers(t, three(2), 3)
+	a.hears(1, Transfer{state(a.m.Group(), 8, 20, 20)})
+	a.step(Restored{30})
+	a.told()
+	a.broadcasts(Message{Client: NewClient(31, 1), Seq: 1, Payload: []byte("x")})
+	a.wants("a client of a position that the owner does not have", a.told(), "refused 1.1")
+	a.broadcasts(Message{Client: NewClient(30, 1), Seq: 1, Payload: []byte("x")})
+	a.wants("a client of the owner's position", a.told(), "")
+}
+
 // What was proposed to an instance that a state passes over is proposed again.
 func TestProposedToWhatIsPassedOver(t *testing.T) {
 	a := delivers(t, three(2), 3)

@@ -75,6 +75,23 @@ func TestWhenAnEpochIsEstablished(t *testing.T) {
 	}
 }
 
+// A member counts itself among those that have begun an epoch once that is durable, and not before: a crash may undo it.
+func TestNotEstablishedBeforeItIsDurable(t *testing.T) {
+	a := start(t, three(2))
+	a.told()
+	a.m.Receive(a.now, machine.Envelope{From: 1, To: 2, Body: fastct.Decide{CN: 1, Value: appendMessage(nil, addFour), Whole: true}})
+	begun := Status{Delivered: 1, Position: 1, Digest: a.m.order.digest, Began: 2}
+	for _, from := range []machine.NodeID{1, 4} {
+		a.m.Receive(a.now, machine.Envelope{From: from, To: 2, Body: begun})
+	}
+	if a.m.epoch.established {
+		t.Error("two of four others have begun the epoch, and it is established before this member's own beginning is durable")
+	}
+	if a.take(); !a.m.epoch.established {
+		t.Error("three of four have begun the epoch durably, and it is not established")
+	}
+}
+
 // A member that is alone is a majority of its group as soon as it has begun.
 func TestAloneItIsEstablished(t *testing.T) {
 	cfg := three(1)
@@ -268,6 +285,35 @@ func TestRecordsOfConsensus(t *testing.T) {
 	}
 }
 
+// A new log begins with the identities of consensus and of leases, before the first step; in crash-stop mode there is none.
+func TestANewLogOfConsensus(t *testing.T) {
+	cfg := fastct.Config{ID: 1, Members: []machine.NodeID{1, 2, 3}, Retry: 1000, Lambda: 10}
+	lease, fast := asynclease.Identity{Node: 1, Members: cfg.Members}, fastct.Identity{Node: 1, Members: cfg.Members}
+	plain, volatile := cfg, cfg
+	plain.Plain, volatile.Volatile = true, true
+	for _, c := range []struct {
+		name string
+		cfg  fastct.Config
+		want []any
+	}{
+		{"with leases", cfg, []any{fast, lease}},
+		{"without leases", plain, []any{fastct.Identity{Node: 1, Members: cfg.Members, Plain: true}}},
+		{"in crash-stop mode", volatile, nil},
+	} {
+		m, err := NewConsensus(c.cfg, 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []any
+		for _, p := range m.Ready().Persists {
+			got = append(got, p.Record)
+		}
+		if !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s the log begins with %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
 // A request for a lease that nobody answers is repeated, and consensus wakes for it; leases
 // are counted, and refusals among them.
 func TestLeasesOfConsensus(t *testing.T) {
@@ -309,6 +355,27 @@ func TestLeasesOfConsensus(t *testing.T) {
 	c.Receive(machine.Now{Mono: 1000}, machine.Envelope{From: 2, To: 1, Body: asynclease.Nack{Request: asynclease.Request{Node: 1, Life: 1, Seq: 1}, Until: 3}})
 	if c.Leases != 1 || c.Refused != 1 {
 		t.Errorf("%d leases, %d of them refused; want 1 and 1", c.Leases, c.Refused)
+	}
+}
+
+// A refusal tells up to where another has the lease. No other is asked for up to there, and the next one is from behind it.
+func TestARefusalTellsHowFar(t *testing.T) {
+	const until = 5
+	for cn, want := range map[uint64]uint64{2: 1, until: 1, until + 1: 2} {
+		cfg := fastct.Config{ID: 1, Members: []machine.NodeID{1, 2, 3}, Retry: 1000, Lambda: 10, Volatile: true}
+		c, err := NewConsensus(cfg, 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Step(machine.Now{}, fastct.Propose{CN: 1, Value: []byte("v")})
+		c.Receive(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: asynclease.Nack{Request: asynclease.Request{Node: 1, Life: 1, Seq: 1}, Until: until}})
+		if c.Refused != 1 {
+			t.Fatalf("%d leases are refused, want 1", c.Refused)
+		}
+		c.Step(machine.Now{}, fastct.Propose{CN: cn, Value: []byte("w")})
+		if c.Leases != want {
+			t.Errorf("another has the lease up to %d, and for instance %d the leases that are asked for are %d in all, want %d", until, cn, c.Leases, want)
+		}
 	}
 }
 

@@ -83,6 +83,31 @@ func TestWorthwhile(t *testing.T) {
 	}
 }
 
+// What a Trim drops is counted from the state that the decisions follow, also if that is another member's.
+func TestWorthwhileBehindAState(t *testing.T) {
+	cfg := three(2)
+	cfg.Clients = 2 * sessionsFew
+	a := start(t, cfg)
+	for cn := uint64(1); cn <= 100; cn++ {
+		a.m.order.next(nil)
+		a.m.keep(make([]byte, 1000))
+	}
+	b := Base{Order: State{Instance: 200, Position: 5000, Group: a.m.Group(), Clients: cfg.Clients}, Position: 5000}
+	for i := range uint64(2 * sessionsFew) {
+		b.Order.Sessions = append(b.Order.Sessions, Session{NewClient(0, i), 1, i + 1})
+	}
+	a.hears(1, Transfer{b})
+	a.step(Restored{5000})
+	if a.m.Position() != 5000 {
+		t.Fatalf("it is at position %d, want 5000", a.m.Position())
+	}
+	a.m.order.next(appendMessage(nil, Message{Client: NewClient(0, 1), Seq: 2}))
+	a.m.keep(make([]byte, 1000))
+	if trim := (Trim{Position: 5001}); a.m.Worthwhile(trim) {
+		t.Errorf("a Trim that drops 1000 bytes is worth a new log of %d sessions, for what was dropped before the state came", 2*sessionsFew)
+	}
+}
+
 // A client's ID says at which position it was made, and tells clients of one position apart.
 func TestIDsSayWhenTheyWereMade(t *testing.T) {
 	a, b := NewClient(7, 1), NewClient(7, 2)

@@ -153,6 +153,49 @@ func TestWhatAClientNames(t *testing.T) {
 	})
 }
 
+// readings is a clock that shows a later time at each look, and remembers them.
+type readings struct {
+	*clock.Fake
+	seen []machine.Mono
+}
+
+func (r *readings) Now() machine.Mono {
+	r.seen = append(r.seen, r.Fake.Now().Add(time.Duration(len(r.seen))))
+	return r.seen[len(r.seen)-1]
+}
+
+// TestWhenALeaseIsNamed: the time under which a client names its leases is from before it looked at them. If it were
+// from after that, the peer would count on a lease that had ended in between.
+func TestWhenALeaseIsNamed(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		clk := &readings{Fake: new(clock.Fake)}
+		named := 0
+		n := promptConn(func(_ *clientConn, r request) {
+			if r.Op != "alive" {
+				return
+			}
+			named++
+			if at := slices.Index(clk.seen, r.At); at < 0 || at == len(clk.seen)-1 {
+				t.Errorf("a lease is named under %d, which the clock showed in look %d of %d; want that the lease was looked at after that", r.At, at+1, len(clk.seen))
+			}
+		})
+		n.client.cfg.Clock = clk
+		l := &clientLease{Lease: holder.Make(&holder.Clocks{Mono: clk}, "x", "h", nil), conn: n, id: 1, ttl: 8 * time.Second}
+		l.Begin(1, machine.Mono(time.Hour), 0)
+		n.leases[1] = l
+		ended := make(chan struct{})
+		go func() { defer close(ended); n.live() }()
+		synctest.Wait()
+		clk.Advance(3 * time.Second)
+		synctest.Wait()
+		if named != 1 {
+			t.Errorf("a lease of eight seconds is named %d times within three, want once", named)
+		}
+		n.end(nil)
+		<-ended
+	})
+}
+
 // TestAnswersOfManyParts: the caller gets the parts of an answer as one, though other answers come between.
 func TestAnswersOfManyParts(t *testing.T) {
 	n := promptConn(func(*clientConn, request) {})

@@ -5,14 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -137,4 +140,35 @@ func TestReleasedAndLostAtOnce(t *testing.T) {
 	if err := lease.Err(); !errors.Is(err, tenure.ErrLost) {
 		t.Errorf("the lease ended with %v", err)
 	}
+}
+
+// TestAdmittedWhenTheConnectionHasEnded: a lease that comes when its client's connection has ended is given back at once.
+// Its client will never hear of it.
+func TestAdmittedWhenTheConnectionHasEnded(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		m := &scripted{}
+		p := scriptedPeer(t, m, time.Second)
+		defer p.driver.Stop()
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		s := p.newSession(p.ctx, ours)
+		s.leave()
+		s.over = true
+		now := p.cfg.Clock.Now()
+		lease := heldClaim(p.Leaser(), tenure.Claim{TTL: time.Minute}, now.Add(time.Minute), 1<<62)
+		p.claims[lease.id] = lease
+		x := &sessionClaim{id: 5, named: now, nudge: make(chan struct{}, 1), freed: make(chan struct{})}
+		minded := make(chan error, 1)
+		go func() { minded <- s.mind(x, lease) }()
+		synctest.Wait()
+		var released []uint64
+		p.driver.Do(func() { released = slices.Clone(m.released) })
+		if len(minded) == 0 || !slices.Equal(released, []uint64{lease.id}) {
+			t.Errorf("a lease comes when the connection has ended, its session has ended: %v, and given back are %v; want lease %d at once", len(minded) > 0, released, lease.id)
+			p.cfg.Clock.(*clock.Fake).Advance(time.Hour)
+		}
+		if err := <-minded; !errors.Is(err, tenure.ErrUnavailable) {
+			t.Errorf("a lease that comes when the connection has ended is refused with %v, want %v", err, tenure.ErrUnavailable)
+		}
+	})
 }

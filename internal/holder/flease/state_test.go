@@ -322,3 +322,23 @@ func TestEnds(t *testing.T) {
 		l.peers[0].start(false)
 	})
 }
+
+// TestReleasedBeforeTheStateIsSaved: a planned end releases its leases while the peer can still tell the others, and saves
+// its state after that. Its holders hear that the leases were released, and not lost.
+func TestReleasedBeforeTheStateIsSaved(t *testing.T) {
+	cfg := brief
+	cfg.State = "state"
+	inLab(t, 3, cfg, func(l *lab) {
+		lease := l.acquire(l.peers[0].Leaser(), time.Second, tenure.Claim{Name: "x", TTL: 3 * time.Second})
+		if err := l.peers[0].close(); err != nil {
+			t.Errorf("the planned end: %v", err)
+		}
+		if err := lease.Err(); !errors.Is(err, tenure.ErrReleased) {
+			t.Errorf("behind a planned end its lease says %v, want %v", err, tenure.ErrReleased)
+		}
+		if took := l.free("x", 6*time.Second, lease); took > time.Second {
+			t.Errorf("behind a planned end the next one waits %v for a lease that was to be released", took)
+		}
+		l.peers[0].start(false)
+	})
+}

@@ -1,12 +1,15 @@
 package flease
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
@@ -129,4 +132,32 @@ func TestPunctualityOfAPeer(t *testing.T) {
 	if now := p.Punctuality().Since(before); now.Total() != 1 || now[9] != 1 {
 		t.Errorf("of one renewal since, of 9 parts, the peer tells %d: %d", now.Total(), now[9])
 	}
+}
+
+// TestWhatKeepsAPeerFromItsWork: errors of calls name the trouble that each other peer has, as it was compared or heard of.
+func TestWhatKeepsAPeerFromItsWork(t *testing.T) {
+	p := barePeer(t, Config{TMax: time.Minute})
+	p.self, p.members = 1, Members{Epoch: 1, Addrs: map[machine.NodeID]string{1: "a:1", 2: "b:1", 3: "c:1"}}
+	p.health = health{
+		serving:  true,
+		troubles: map[machine.NodeID]error{2: errors.New("peer 2 disagrees")},
+		heard:    map[machine.NodeID]heard{3: {errors.New("the clock of peer 3 is wrong"), 0}},
+	}
+	if got, want := fmt.Sprint(p.why()), "peer 2 disagrees\nthe clock of peer 3 is wrong"; got != want {
+		t.Errorf("two peers are in trouble, and the errors of calls say %q, want %q", got, want)
+	}
+}
+
+// TestReadyOfAPeerThatHasEnded: nobody waits for a peer that has ended, and the error says why it has.
+func TestReadyOfAPeerThatHasEnded(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		p := barePeer(t, Config{})
+		p.cancel(errOther)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		if err := p.Ready(ctx); !errors.Is(err, errOther) || time.Since(began) != 0 {
+			t.Errorf("a peer has ended, and after %v Ready says %v; want %v at once", time.Since(began), err, errOther)
+		}
+	})
 }

@@ -586,3 +586,45 @@ func TestHistoryWithAGap(t *testing.T) {
 		})
 	})
 }
+
+// A history has to go on to where the log begins, and a snapshot to where the history begins: one message less is missing.
+func TestOneMessageIsMissing(t *testing.T) {
+	cfg := Config{ID: 1, Group: 7, Members: map[machine.NodeID]string{1: "127.0.0.1:1"}, Dir: t.TempDir(), MemoryBytes: 200}
+	n := filled(t, cfg)
+	const snapshot = 3
+	if err := n.saveState(snapshot); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	base := Position(n.machine.Base().Position)
+	if base < snapshot+3 {
+		t.Fatalf("the log begins behind position %d, which is too early for this test", base)
+	}
+	for _, tt := range []struct {
+		trimmed, last Position
+		missing       bool
+	}{{0, base - 1, true}, {snapshot + 1, base, true}, {snapshot, base - 1, true}, {snapshot, base, false}, {0, base, false}} {
+		if err := os.RemoveAll(historyDir(cfg.Dir)); err != nil {
+			t.Fatal(err)
+		}
+		h, err := openHistory(historyDir(cfg.Dir), cfg.owner(), wal.Options{})
+		if err == nil && tt.trimmed > 0 {
+			err = h.restart(tt.trimmed)
+		}
+		if err == nil {
+			err = errors.Join(h.append(numbered(tt.trimmed+1, tt.last), true), h.close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := Start(cfg)
+		if missing := err != nil && strings.Contains(err.Error(), "messages are missing"); missing != tt.missing || !missing && err != nil {
+			t.Errorf("with a snapshot of %d, a history from %d to %d and a log from %d on it starts with %v; want that messages are missing: %v", snapshot, tt.trimmed+1, tt.last, base+1, err, tt.missing)
+		}
+		if err == nil {
+			n.Close()
+		}
+	}
+}

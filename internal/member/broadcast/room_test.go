@@ -1,6 +1,7 @@
 package broadcast
 
 import (
+	"context"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -95,4 +96,50 @@ func TestAnInstalledStateMakesRoom(t *testing.T) {
 			n.room.Broadcast()
 		}
 	})
+}
+
+// A member that ends lets go of what waits for room in memory: nothing makes room any more.
+func TestTheEndLetsGoOfWhatWaitsForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &Node{cfg: Config{Logger: slog.New(slog.DiscardHandler)}, delivered: delivered{more: make(chan struct{})}}
+		n.room.L = &n.mu
+		n.ctx, n.cancel = context.WithCancel(t.Context())
+		n.bytes = memoryFactor*n.cfg.memoryBytes() + 1
+		went := false
+		go func() {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.awaitRoom()
+			went = true
+		}()
+		synctest.Wait()
+		n.fail(ErrClosed)
+		if synctest.Wait(); !went {
+			t.Error("the member has ended, and what waited for room waits on")
+			n.room.Broadcast()
+		}
+	})
+}
+
+// Memory has nothing of before another member's state, and a bound that is counted from there.
+func TestMemoryBehindAState(t *testing.T) {
+	n := &Node{cfg: Config{Logger: slog.New(slog.DiscardHandler)}, delivered: delivered{more: make(chan struct{})}}
+	n.room.L = &n.mu
+	n.remember(Message{Position: 1, Payload: make([]byte, 1000)})
+	n.handle([]abcast.Outcome{abcast.Installed{Position: 9}})
+	if n.bytes != 0 || len(n.log) != 0 || n.Position() != 9 {
+		t.Errorf("behind a state of 9 memory has %d messages of %d bytes, and the position is %d; want 0, 0 and 9", len(n.log), n.bytes, n.Position())
+	}
+}
+
+// A member listens to another in the life that it heard of last, whatever its number, and to none when it is told so.
+func TestTheLifeThatIsListenedTo(t *testing.T) {
+	n := &Node{company: company{known: map[machine.NodeID]uint64{}}}
+	n.room.L = &n.mu
+	for _, life := range []uint64{7, 3, 9, 0} {
+		n.handle([]abcast.Outcome{listens{to: 2, life: life}})
+		if got := n.known[2]; got != life {
+			t.Errorf("told to listen to life %d of member 2, it listens to %d", life, got)
+		}
+	}
 }

@@ -74,6 +74,7 @@ func TestWhatIsSentIsTakenIn(t *testing.T) {
 		{"a snapshot", 9, 0, 0, 0, 9, 9},
 		{"a snapshot and what follows it", 9, 10, 15, 3, 9, 9},
 		{"a snapshot of less than is there", 9, 10, 15, 12, 9, 0},
+		{"a snapshot of all that is there", 9, 10, 15, 9, 9, 0},
 	} {
 		n, _ := aloneOn(t, 0)
 		if tt.has > 0 {

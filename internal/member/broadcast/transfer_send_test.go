@@ -136,6 +136,16 @@ func TestTransfers(t *testing.T) {
 			return g != nil && ok(*g)
 		}
 	}
+	begins := func(orElse string) {
+		t.Helper()
+		ended := is(func(g transfer) bool { return !g.busy })
+		until(t, "a transfer begins, or all that is asked for has ended", func() bool { return len(begun) > 0 || ended() })
+		select {
+		case <-begun:
+		default:
+			t.Fatal(orElse)
+		}
+	}
 	n.keeping.Lock()
 	if err := n.history.restart(10); err != nil {
 		t.Fatal(err)
@@ -160,11 +170,7 @@ func TestTransfers(t *testing.T) {
 		t.Errorf("the receiver got %+v, want a snapshot of 10 and the messages after it", p)
 	}
 
-	select {
-	case <-begun:
-	case <-time.After(20 * time.Second):
-		t.Fatal("the messages that it asked for meanwhile are not sent")
-	}
+	begins("the messages that it asked for meanwhile are not sent")
 	wants(25) // it is on its way, as the last
 	goOn <- struct{}{}
 	if p := <-got; p.from != 21 || p.size != 0 || p.body == 0 {
@@ -182,11 +188,7 @@ func TestTransfers(t *testing.T) {
 
 	n.deliverMadeUp(t, 26, 30)
 	wants(26) // later, while the messages that it needs next are still held
-	select {
-	case <-begun:
-	case <-time.After(20 * time.Second):
-		t.Fatal("the messages that it asks for later are not sent")
-	}
+	begins("the messages that it asks for later are not sent")
 	goOn <- struct{}{}
 	if p := <-got; p.from != 26 || p.body == 0 {
 		t.Errorf("the receiver got %+v, want the messages after 25", p)
@@ -201,11 +203,7 @@ func TestTransfers(t *testing.T) {
 		t.Errorf("%d transfers have nothing in them", k)
 	}
 	wants(30) // the last one alone
-	select {
-	case <-begun:
-	case <-time.After(20 * time.Second):
-		t.Fatal("the last message is not sent")
-	}
+	begins("the last message is not sent")
 	goOn <- struct{}{}
 	if p := <-got; p.from != 30 || p.body == 0 {
 		t.Errorf("the receiver got %+v, want message 30", p)

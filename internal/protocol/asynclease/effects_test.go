@@ -178,8 +178,10 @@ func TestARequest(t *testing.T) {
 			"record Cut{1.7.2 30}, 2: [30,40] granted false until 44, " + to("give 1.7.2 from 30", 2, 3, 4, 5)},
 		{"the next, with none open before it", ask(3, 50, 50), "record Permitted{1.7.3 [50,50]}, " + to("lease 1.7.3[50,50] open 3", 2, 3, 4, 5)},
 		{"a part is needed no more", func() { m.Step(now, asynclease.Forget{Below: 15}) }, "record Floor{15}"},
-		{"its tail goes back", func() { m.Step(now, asynclease.Return{ID: 1, From: 16}) }, "record Cut{1.7.1 16}, " + to("give 1.7.1 from 16", 2, 3, 4, 5)},
-		{"none of it is needed any more", func() { m.Step(now, asynclease.Forget{Below: 16}) }, "record Floor{16}"},
+		{"its tail goes back", func() { m.Step(now, asynclease.Return{ID: 1, From: 17}) }, "record Cut{1.7.1 17}, " + to("give 1.7.1 from 17", 2, 3, 4, 5)},
+		{"all but its last is needed no more", func() { m.Step(now, asynclease.Forget{Below: 16}) }, "record Floor{16}"},
+		{"its last goes back", func() { m.Step(now, asynclease.Return{ID: 1, From: 16}) }, "record Cut{1.7.1 16}, " + to("give 1.7.1 from 16", 2, 3, 4, 5)},
+		{"none of it is needed any more", func() { m.Step(now, asynclease.Forget{Below: 17}) }, "record Floor{17}"},
 		{"and goes back", func() { m.Step(now, asynclease.Return{ID: 1, From: 11}) }, ""},
 	} {
 		c.do()
@@ -264,5 +266,22 @@ func TestTheAlarmIsForTheFirst(t *testing.T) {
 		if got, want := m.Ready().Alarm, machine.Mono(time.Second); got != want {
 			t.Errorf("with %d requests the alarm is at %d, want %d", i+1, got, want)
 		}
+	}
+}
+
+// A request is repeated after a Retry, after two, and then after four again and again.
+func TestHowOftenARequestIsRepeated(t *testing.T) {
+	m := member(t, 1)
+	m.Ready()
+	m.Step(machine.Now{}, asynclease.Ask{ID: 1, Interval: asynclease.Interval{First: 1, Last: 5}})
+	retry := m.Ready().Alarm
+	at := retry
+	for i, pause := range []machine.Mono{2, 4, 4, 4} {
+		m.Wake(machine.Now{Mono: at})
+		rd := m.Ready()
+		if len(rd.Sends) != 2 || rd.Alarm != at+pause*retry {
+			t.Errorf("repetition %d goes to %d members, and the next is due %d after it; want 2 and %d", i+1, len(rd.Sends), rd.Alarm-at, pause*retry)
+		}
+		at = rd.Alarm
 	}
 }

@@ -168,3 +168,31 @@ func TestPausesDiffer(t *testing.T) {
 		seen[c.alarm] = true
 	}
 }
+
+// A process leads up to the deadline that it heard of last, and not at it: a leader reads under a rank of its own,
+// and any other looks for a decision.
+func TestLeadsUntilTheLastDeadline(t *testing.T) {
+	me, leads := machine.ID{15: 1}, any(RRRead{Rank{1, machine.ID{15: 1}}})
+	for _, tt := range []struct {
+		name  string
+		hears []ConsensusInput
+		at    machine.Mono
+		want  any
+	}{
+		{"never led", nil, 0, RRRead{}},
+		{"before its deadline", []ConsensusInput{Leads{Deadline: 100}}, 99, leads},
+		{"at its deadline", []ConsensusInput{Leads{Deadline: 100}}, 100, RRRead{}},
+		{"before its later deadline", []ConsensusInput{Leads{Deadline: 100}, Leads{Deadline: 200}}, 199, leads},
+		{"at its earlier deadline", []ConsensusInput{Leads{Deadline: 200}, Leads{Deadline: 100}}, 100, RRRead{}},
+		{"as a follower", []ConsensusInput{Leads{Deadline: 100}, Follows{}}, 0, RRRead{}},
+	} {
+		c := NewConsensus(me, time.Second)
+		for _, in := range tt.hears {
+			c.Step(machine.Now{}, in)
+		}
+		c.Step(machine.Now{Mono: tt.at}, Propose{[]byte("blue")})
+		if got := c.Ready().Accesses; len(got) != 1 || got[0].Op != tt.want {
+			t.Errorf("%s: its proposal begins with %+v, want %+v", tt.name, got, tt.want)
+		}
+	}
+}

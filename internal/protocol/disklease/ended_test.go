@@ -86,3 +86,91 @@ func TestTheStampThatIsHeld(t *testing.T) {
 		t.Errorf("it has renewed, and has held by %d, want 2", got)
 	}
 }
+
+// Only a claim that waits looks at once when it is told that another has ended. One that has written must wait as long
+// as ever before it reads that back: another's write may still come in.
+func TestToldOfAnEndWhileItSettles(t *testing.T) {
+	l, err := New(Config{ID: theHolder, Term: courseTerm, Delay: courseDelay, Holder: "one"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	register := machine.Value{Next: 1}
+	now := machine.Mono(time.Hour)
+	rd := machine.Ready[Outcome]{}
+	access := func() {
+		for _, a := range rd.Accesses {
+			now = now.Add(3 * ms)
+			l.Accessed(machine.Now{Mono: now}, machine.Accessed{ID: a.ID, Reply: serve(&register, theHolder, ended{op: a.Op})})
+		}
+		rd = l.Ready()
+	}
+	stamps := uint64(0)
+	told := func(when string) {
+		t.Helper()
+		if len(rd.Accesses) > 0 || rd.Alarm <= now {
+			t.Fatalf("%s: it begins %v, with the alarm %v from now, want that it waits", when, rd.Accesses, rd.Alarm.Sub(now))
+		}
+		alarm := rd.Alarm
+		stamps++
+		l.Step(machine.Now{Mono: now}, Ended{machine.ID{9}, stamps})
+		if rd = l.Ready(); len(rd.Accesses) > 0 || rd.Alarm != alarm {
+			t.Errorf("%s: it is told of an end, and begins %v, with the alarm %v from now; want nothing, and %v", when, rd.Accesses, rd.Alarm.Sub(now), alarm.Sub(now))
+		}
+	}
+	wait := func() { now = rd.Alarm; l.Wake(machine.Now{Mono: now}); rd = l.Ready() }
+	l.Step(machine.Now{Mono: now}, Acquire{})
+	rd = l.Ready()
+	access() // reads
+	access() // writes
+	told("it has written")
+	wait()
+	access() // reads it back
+	told("it holds")
+	wait()
+	access() // renews: reads
+	access() // writes
+	told("it has renewed")
+}
+
+// A claim that is told to leave while it reads back a renewal, and gets the answer too late for the renewal to count,
+// releases the stamp by which it held before. What came too late may hide another holder.
+func TestLeavesBehindALateRenewal(t *testing.T) {
+	for late, want := range map[time.Duration]uint64{0: 2, 2 * courseTerm: 1} {
+		l, err := New(Config{ID: theHolder, Term: courseTerm, Delay: courseDelay, Holder: "one"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		register := machine.Value{Next: 1}
+		now := machine.Mono(time.Hour)
+		var list []machine.Access
+		wait := func() {
+			rd := l.Ready()
+			if len(rd.Accesses) == 0 {
+				now = rd.Alarm
+				l.Wake(machine.Now{Mono: now})
+				rd = l.Ready()
+			}
+			list = rd.Accesses
+		}
+		answer := func(after time.Duration) {
+			now = now.Add(after)
+			l.Accessed(machine.Now{Mono: now}, machine.Accessed{ID: list[0].ID, Reply: serve(&register, theHolder, ended{op: list[0].Op})})
+		}
+		l.Step(machine.Now{Mono: now}, Acquire{})
+		for range 5 { // it reads, writes and reads that back; then it renews: it reads and writes
+			wait()
+			answer(3 * ms)
+		}
+		wait() // reads that back
+		l.Step(machine.Now{Mono: now}, Leave{})
+		answer(3*ms + late)
+		wait()
+		n, is := list[0].Op.(machine.Note)
+		if !is {
+			t.Fatalf("it leaves, and begins %+v, want its release", list)
+		}
+		if got, err := decodeNote(n.Data); err != nil || got.released != want {
+			t.Errorf("a renewal is read back %v too late, and the claim leaves: it releases stamp %d, %v; want %d", late, got.released, err, want)
+		}
+	}
+}

@@ -149,6 +149,47 @@ func TestOracleTellsClaimsApart(t *testing.T) {
 	s.o.Accessed(machine.Now{}, machine.Accessed{ID: 1, Reply: "for the first claim"})
 	s.o.Accessed(machine.Now{}, machine.Accessed{ID: 3, Reply: "for the second"})
 	s.want("the second claim", s.claims[1].inputs, machine.Accessed{ID: 1, Reply: "for the second"})
+
+	s.report(1, Lost{"why"})
+	s.report(1, Left{})
+	s.claims[2].rd.Accesses = []machine.Access{{ID: 1, Op: machine.Read{}}}
+	s.o.Wake(machine.Now{})
+	if begun := s.o.Ready().Accesses; len(begun) != 1 || begun[0].ID != 4 {
+		t.Errorf("the third claim begins %v, want one access with ID 4, which neither of the first two has had", begun)
+	}
+}
+
+// led is a consensus that notes when it is told to lead.
+type led struct {
+	Proposer
+	at []machine.Mono
+}
+
+func (l *led) Step(now machine.Now, input ConsensusInput) {
+	if _, leads := input.(Leads); leads {
+		l.at = append(l.at, now.Mono)
+	}
+	l.Proposer.Step(now, input)
+}
+
+// The consensus is told that it leads at the time of the step that the oracle learned it in, whatever step that is.
+// Else it would begin with a look for a decision, or its alarm would be long over.
+func TestWhenAConsensusIsTold(t *testing.T) {
+	oracle, consensus := &claimed{}, &led{Proposer: NewConsensus(machine.ID{7}, time.Second)}
+	e := NewElected(oracle, consensus, 1)
+	for at, step := range []func(now machine.Now){
+		func(now machine.Now) { e.Step(now, Acquire{}) },
+		func(now machine.Now) { e.Wake(now) },
+		func(now machine.Now) { e.Accessed(now, machine.Accessed{ID: 2}) },
+		func(now machine.Now) { e.Wake(now) },
+	} {
+		oracle.rd.Outcomes = []Outcome{Leads{Token: 5, Deadline: 100}}
+		step(machine.Now{Mono: machine.Mono(at + 1)})
+		e.Ready()
+	}
+	if want := []machine.Mono{1, 2, 3, 4}; !slices.Equal(consensus.at, want) {
+		t.Errorf("the consensus is told that it leads at %v, want %v", consensus.at, want)
+	}
 }
 
 // TestElected has a process acquire a real lease, decide, and go on leading.

@@ -21,6 +21,8 @@ func TestWhatNotesMustNotShow(t *testing.T) {
 	}{
 		{"our note is gone", machine.Value{}},
 		{"our note is an older one", machine.Value{Notes: []machine.Noted{{Writer: me, Data: block{}.encode()}}}},
+		{"our note is of another bal", machine.Value{Notes: []machine.Noted{{Writer: me, Data: block{rank(1, 1), rank(1, 1), nil}.encode()}}}},
+		{"our note has another's name", machine.Value{Notes: []machine.Noted{{Writer: other, Data: own}}}},
 		{"a note is no block", machine.Value{Notes: []machine.Noted{{Writer: me, Data: own}, {Writer: other, Data: []byte("a wish")}}}},
 		{"a bal above its mbal", machine.Value{Notes: []machine.Noted{{Writer: me, Data: own}, {Writer: other, Data: block{rank(1, 2), rank(2, 2), nil}.encode()}}}},
 		{"data that is no decision", machine.Value{Version: machine.Version{Seq: 1}, Data: []byte("a record"), Notes: good.Notes}},

@@ -266,7 +266,6 @@ func (m *Machine) forget(below uint64) {
 			delete(m.instances, cn)
 		}
 	}
-	m.highest = max(m.highest, m.floor-1)
 	m.forgetLeases()
 }
 

@@ -120,6 +120,44 @@ func TestMessagesThatMakeNoSense(t *testing.T) {
 	}
 }
 
+// A member hears of instances up to Window beyond the highest that it has proposed to, knows the decision of, or has
+// not forgotten, and passes over those behind: also after a restart.
+func TestHowFarAMemberHears(t *testing.T) {
+	for name, c := range map[string]struct {
+		records []any
+		input   fastct.Input
+		highest uint64
+	}{
+		"knows nothing":                {highest: 1},
+		"has proposed":                 {input: fastct.Propose{CN: 50, Value: []byte("a")}, highest: 50},
+		"has learned a decision":       {input: fastct.Learn{CN: 60, Value: []byte("a")}, highest: 60},
+		"has forgotten those before":   {input: fastct.Trim{Below: 70}, highest: 70},
+		"had a decision":               {records: []any{fastct.Settled{CN: 80, Value: []byte("a")}}, highest: 80},
+		"had forgotten those before":   {records: []any{fastct.Gone{Below: 90}}, highest: 90},
+		"had a decision, and one more": {records: []any{fastct.Settled{CN: 80, Value: []byte("a")}, fastct.Settled{CN: 40, Value: []byte("b")}}, highest: 80},
+	} {
+		for beyond, want := range map[uint64]bool{fastct.Window: true, fastct.Window + 1: false} {
+			var log []any
+			if len(c.records) > 0 {
+				log = append([]any{fastct.Identity{Node: 1, Members: three}}, c.records...)
+			}
+			m, err := fastct.New(config(), log)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.input != nil {
+				m.Step(machine.Now{}, c.input)
+			}
+			m.Ready()
+			m.Receive(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: fastct.Call{CN: c.highest + beyond}})
+			heard := slices.Contains(m.Ready().Outcomes, fastct.Outcome(fastct.Wanted{CN: c.highest + beyond, From: 2}))
+			if heard != want {
+				t.Errorf("one that %s is called to the instance %d beyond: it wants that: %v, want %v", name, beyond, heard, want)
+			}
+		}
+	}
+}
+
 // Refusals are kept in bounds until the owner asks.
 func TestRefusalsAreCounted(t *testing.T) {
 	m := member(t, config())
@@ -256,6 +294,95 @@ func TestLeasesAreGivenBack(t *testing.T) {
 	gives([]uint64{1, 0, 0}, fastct.GiveLease{ID: 1, From: 7}, fastct.GiveLease{ID: 2, From: 2})
 	leases(3, 8) // [8,12]
 	gives([]uint64{3, 2, 2}, fastct.GiveLease{ID: 3, From: 8})
+}
+
+// A member asks for no instance twice: neither for one that it knows the lease of, nor for one that it has asked for.
+func TestNothingIsAskedForTwice(t *testing.T) {
+	cfg := config()
+	cfg.Fixed = true // by eight instances
+	for name, first := range map[string]func(m *fastct.Machine){
+		"asked for": func(*fastct.Machine) {},
+		"granted":   func(m *fastct.Machine) { m.Step(machine.Now{}, fastct.Leased{ID: 1, Granted: true}) },
+		"refused":   func(m *fastct.Machine) { m.Step(machine.Now{}, fastct.Leased{ID: 1, Until: 14}) },
+	} {
+		m := member(t, cfg)
+		m.Step(machine.Now{}, fastct.Propose{CN: 7, Value: []byte("a")})
+		first(m)
+		m.Step(machine.Now{}, fastct.Propose{CN: 9, Value: []byte("b")})
+		m.Step(machine.Now{}, fastct.Propose{CN: 2, Value: []byte("c")})
+		var wants []fastct.Outcome
+		for _, out := range m.Ready().Outcomes {
+			if _, ok := out.(fastct.WantLease); ok {
+				wants = append(wants, out)
+			}
+		}
+		if diff := cmp.Diff([]fastct.Outcome{fastct.WantLease{ID: 1, First: 7, Last: 14}, fastct.WantLease{ID: 2, First: 2, Last: 6}}, wants); diff != "" {
+			t.Errorf("with the instances 7 to 14 %s, what is asked for in all differs for 7, 9 and 2: %s", name, diff)
+		}
+	}
+}
+
+// An acknowledgment counts, although a refusal of the same member comes after it.
+func TestAcknowledgedAndThenRefused(t *testing.T) {
+	cfg := config()
+	cfg.Members, cfg.Volatile = []machine.NodeID{1, 2, 3, 4, 5}, true
+	m := member(t, cfg)
+	hears := func(from machine.NodeID, body any) {
+		m.Receive(machine.Now{}, machine.Envelope{From: from, To: 1, Body: body})
+	}
+	m.Step(machine.Now{}, fastct.Propose{CN: 1, Value: []byte("a")})
+	m.Step(machine.Now{}, fastct.Leased{ID: 1, Granted: true}) // it coordinates round 0, and acknowledges that itself
+	hears(2, fastct.Ack{CN: 1})
+	hears(2, fastct.Nack{CN: 1})
+	m.Ready()
+	hears(3, fastct.Ack{CN: 1})
+	if out := m.Ready().Outcomes; !cmp.Equal(out, []fastct.Outcome{fastct.Decided{CN: 1, Value: []byte("a")}}) {
+		t.Errorf("three of five have acknowledged, one of them refused later, and it reports %+v, want the decision", out)
+	}
+}
+
+// A lease that comes when another is trusted goes back at once, whoever that is: the first of the members, too.
+func TestALeaseThatComesTooLate(t *testing.T) {
+	for _, leader := range []machine.NodeID{1, 3} {
+		cfg := config()
+		cfg.ID, cfg.Lambda, cfg.Fixed = 2, 5, true
+		m := member(t, cfg)
+		counts := func(c ...uint64) {
+			m.Receive(machine.Now{}, machine.Envelope{From: 1, To: 2, Body: fastct.Counts{Counts: c}})
+		}
+		counts(1, 0, 1) // it is trusted itself
+		m.Step(machine.Now{}, fastct.Propose{CN: 1, Value: []byte("a")})
+		if leader == 1 {
+			counts(1, 2, 2)
+		} else {
+			counts(2, 2, 1)
+		}
+		m.Ready()
+		m.Step(machine.Now{}, fastct.Leased{ID: 1, Granted: true})
+		var gives []fastct.Outcome
+		for _, out := range m.Ready().Outcomes {
+			if _, ok := out.(fastct.GiveLease); ok {
+				gives = append(gives, out)
+			}
+		}
+		if want := []fastct.Outcome{fastct.GiveLease{ID: 1, From: 2}}; !cmp.Equal(gives, want) {
+			t.Errorf("a lease of the instances 1 to 5 comes while member %d is trusted, and there goes back %+v, want %+v", leader, gives, want)
+		}
+	}
+}
+
+// The rounds that a log tells of only grow, in whatever order they are in it.
+func TestRoundsOfALog(t *testing.T) {
+	m, err := fastct.New(config(), []any{
+		fastct.Identity{Node: 1, Members: three}, fastct.Entered{CN: 1, Round: 9}, fastct.Adopted{CN: 1, Round: 6, Value: []byte("a")}, fastct.Entered{CN: 1, Round: 4},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []any{fastct.Identity{Node: 1, Members: three}, fastct.Gone{Below: 1}, fastct.Adopted{CN: 1, Round: 6, Value: []byte("a")}, fastct.Entered{CN: 1, Round: 9}}
+	if diff := cmp.Diff(want, m.Records()); diff != "" {
+		t.Errorf("a member that had entered round 9 begins a new log otherwise: %s", diff)
+	}
 }
 
 // A member that is sent much before it takes part keeps eight messages of each sender.

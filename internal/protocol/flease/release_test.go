@@ -1,10 +1,12 @@
 package flease
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	labstage "github.com/tenure-lease/tenure/internal/lab/stage"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // A claim may be given up at each of its stages. A lease that it may have written is released under the same ballot, and at once,
@@ -91,5 +93,26 @@ func TestGivenUpBesideAnotherOfTheSamePeer(t *testing.T) {
 		if value[j].Released {
 			t.Error("the value that was written before is changed")
 		}
+	}
+}
+
+// A waiter that had its turn, and is given up while it writes, leaves the line at once, and not only when its release is
+// written: others may go first. The release is tried again as soon as any first try.
+func TestGivenUpByAWaiter(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	p := c.peers[1]
+	c.says(1, Acquire{ID: 7, Name: "a"})
+	ref, k := c.underWay(7), p.hlc.last
+	c.hears(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k})
+	x := &p.claims[p.byID[7]]
+	x.lined, x.tries = true, 6 // it has waited, and was refused again and again since
+	said, _ := c.says(1, Release{ID: 7})
+	for to := machine.NodeID(2); to <= 3; to++ {
+		if !slices.ContainsFunc(said[to], func(o Op) bool { return o.Kind == Quit && o.Name == "a" && o.Ticket == x.ticket }) {
+			t.Errorf("a waiter is given up while it writes, and peer %d is not told that it leaves the line: %+v", to, said[to])
+		}
+	}
+	if x.phase != releasing || x.tries != 0 {
+		t.Errorf("a claim in phase %d that was tried %d times before is given up; want one that releases, and was not tried for that", x.phase, x.tries)
 	}
 }

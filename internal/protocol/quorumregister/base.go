@@ -92,13 +92,12 @@ func sortNotes(notes []Note) []Note {
 	return notes
 }
 
-// merge joins two states: the greater version, of each writer the newer note, the
-// greater floor. Notes of both are in order.
+// merge joins two states: the greater version, and of each writer the newer note. Notes of both
+// are in order. Floors are taken in with each answer.
 func merge(a, b State) State {
 	if a.Version.Compare(b.Version) < 0 {
 		a.Version, a.Data = b.Version, b.Data
 	}
-	a.Floor = max(a.Floor, b.Floor)
 	if len(a.Notes) == 0 {
 		a.Notes = b.Notes
 		return a

@@ -56,7 +56,6 @@ func (o *over[In, Out]) next() {
 			o.finish(op.read, nil)
 		}
 	case Query:
-		o.highest = max(o.highest, op.seen.Floor, op.seen.Version.Seq)
 		if w, ok := o.queue[0].Op.(machine.Write); ok {
 			o.put(0, w.Data)
 			return

@@ -1,6 +1,7 @@
 package quorumregister
 
 import (
+	"errors"
 	"math"
 	"testing"
 	"time"
@@ -357,4 +358,17 @@ func TestWhatItCannotServeIsABug(t *testing.T) {
 			newStage(t, 1, true).step(a)
 		})
 	}
+}
+
+// An error tells how each store failed in this operation, though it failed in another way before.
+func TestTheErrorThatIsTold(t *testing.T) {
+	s := newStage(t, 1, true)
+	errFull := errors.New("full")
+	for _, want := range []error{errBroken, errFull} {
+		s.do(machine.Read{})
+		s.end(0, Query{}, machine.Accessed{Err: want})
+		s.wantFailed(want, "store 0: "+want.Error())
+		s.wait(retry)
+	}
+	s.wantOutcomes(Failing{0, errBroken}) // it is told once that it fails
 }
