@@ -111,6 +111,30 @@ func (silentRecorder) Record(ctx context.Context, _ string) ([]byte, error) {
 
 func (silentRecorder) SetRecord(context.Context, tenure.Lease, []byte) error { return nil }
 
+// unrecording is a Leaser whose store takes no record.
+type unrecording struct{ tenure.Leaser }
+
+func (unrecording) Record(context.Context, string) ([]byte, error) { return nil, nil }
+func (unrecording) SetRecord(context.Context, tenure.Lease, []byte) error {
+	return fmt.Errorf("%w: odd", tenure.ErrUnavailable)
+}
+
+// A run whose begin cannot be recorded does not begin, and gives its lease to the next host at once.
+func TestARunThatDoesNotBeginGivesTheLeaseBack(t *testing.T) {
+	memory := leasetest.NewMemory()
+	here, next := memory.Open(), memory.Open()
+	defer here.Close()
+	defer next.Close()
+	ten := fakeTenancy("true")
+	got, err := (&every{period: time.Hour}).acquire(t.Context(), ten, unrecording{here}, wait{})
+	if wantExit(t, err, cli.ExitUnavailable); got != nil {
+		t.Errorf("a run that did not begin has the lease %v", got)
+	}
+	if _, err := next.TryAcquire(t.Context(), ten.claim); err != nil {
+		t.Errorf("a run did not begin, and the next host gets %v, want the lease", err)
+	}
+}
+
 // With --wait 0 a store that does not answer is not waited for.
 func TestTriedOnce(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

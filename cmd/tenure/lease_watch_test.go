@@ -109,6 +109,11 @@ func TestWatchedLeases(t *testing.T) {
 			l.set(nil, hold("a"), hold("b", two))
 			pass(watchEvery)
 			wantLines("with answers again", "a\t(free)")
+			l.set(fmt.Errorf("%w: even", tenure.ErrUnavailable))
+			pass(3 * watchEvery)
+			if got := words.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "even") {
+				t.Errorf("a store that does not answer for a second time is told as %q, want each time told", got)
+			}
 			stop()
 			if err := <-ended; err != nil {
 				t.Errorf("told to end, it ends with %v", err)

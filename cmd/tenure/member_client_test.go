@@ -276,6 +276,28 @@ func TestSaysWhatItWaitsFor(t *testing.T) {
 	})
 }
 
+// A member that is busy is asked again soon, then ever less often, and once a second at least.
+func TestABusyMemberIsAskedOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		var asked []string
+		c := &memberClient{"d", &http.Client{Transport: answered(func(*http.Request) (*http.Response, error) {
+			asked = append(asked, time.Since(begun).String())
+			code := http.StatusTooManyRequests
+			if len(asked) == 11 {
+				code = http.StatusOK
+			}
+			return &http.Response{StatusCode: code, Body: io.NopCloser(strings.NewReader("7"))}, nil
+		})}}
+		var position broadcast.Position
+		err := c.ask(t.Context(), "POST", "/broadcast", "x", &position)
+		want := "0s 10ms 30ms 70ms 150ms 310ms 630ms 1.27s 2.27s 3.27s 4.27s"
+		if got := strings.Join(asked, " "); err != nil || position != 7 || got != want {
+			t.Errorf("a busy member is asked after %s, and the position is %d, %v; want it asked after %s, and 7", got, position, err, want)
+		}
+	})
+}
+
 type writerTo func(line string)
 
 func (w writerTo) Write(p []byte) (int, error) {

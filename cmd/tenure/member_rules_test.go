@@ -157,7 +157,10 @@ func TestWhyAMemberIsNotChanged(t *testing.T) {
 		wantCannot(t, memberTrouble("add d", err), "cannot add d: ")
 		wantCannot(t, memberTrouble("add d", err), says)
 	}
-	wantCannot(t, memberTrouble("add d", status.Error(codes.PermissionDenied, "odd")), "cannot add d: ")
+	for _, code := range []codes.Code{codes.PermissionDenied, codes.InvalidArgument, codes.FailedPrecondition} {
+		wantCannot(t, memberTrouble("add d", status.Error(code, "odd")), "cannot add d: ")
+		wantCannot(t, memberTrouble("add d", rpctypes.Error(status.Error(code, "etcdserver: odd"))), "cannot add d: ")
+	}
 	wantCannot(t, memberTrouble("add d", status.Error(codes.Unimplemented, "odd")), "older version")
 	for _, err := range []error{
 		context.DeadlineExceeded, fmt.Errorf("x: %w", context.DeadlineExceeded), rpctypes.ErrTimeout, rpctypes.ErrNoLeader, rpctypes.ErrTimeoutDueToLeaderFail, errors.New("odd"),
@@ -231,6 +234,38 @@ func TestMembersAsOfNow(t *testing.T) {
 			if err := errors.Join(err, json.Unmarshal([]byte(out), &got)); err != nil || len(got.Members) != want || got.Leader != "stock" {
 				t.Errorf("%s: with a leader: %v: listed is %+v, %v; want %d members", words, leader, got, err, want)
 			}
+		}
+	}
+}
+
+// promoting is a member that has a learner, which does not answer, and promotes whichever it is asked to.
+type promoting struct{ stockMember }
+
+func (m promoting) MemberList(ctx context.Context, r *pb.MemberListRequest) (*pb.MemberListResponse, error) {
+	got, err := m.stockMember.MemberList(ctx, r)
+	got.Members = append(got.Members, &pb.Member{ID: 2, Name: "d", IsLearner: true})
+	return got, err
+}
+
+func (promoting) MemberPromote(context.Context, *pb.MemberPromoteRequest) (*pb.MemberPromoteResponse, error) {
+	return &pb.MemberPromoteResponse{}, nil
+}
+
+// A member that is promoted counts as a voter from then on: one that does not answer may stop the cluster.
+func TestThePromotedCounts(t *testing.T) {
+	l := listenLocal(t)
+	g := grpc.NewServer()
+	m := promoting{stockMember{url: "http://" + l.Addr().String()}}
+	pb.RegisterClusterServer(g, m)
+	pb.RegisterMaintenanceServer(g, m)
+	serveUntilEnd(t, g, l)
+	for args, want := range map[string]string{
+		"promote d":       "after the promotion of d only 1 of 2 voters would answer, and 2 are needed",
+		"promote d --yes": "1 of 2 voters answer, and 2 are needed",
+	} {
+		code, out, errs := ran(t, append([]string{"member", "--at", "etcd://" + l.Addr().String()}, strings.Fields(args)...)...)
+		if yes := strings.Contains(args, "--yes"); (code == 0) != yes || (out == "d votes now\n") != yes || !strings.HasPrefix(errs, "tenure: "+want) {
+			t.Errorf("%s ends with %d, says %q and %q; want %q", args, code, out, errs, want)
 		}
 	}
 }

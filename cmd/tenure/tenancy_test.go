@@ -305,17 +305,20 @@ func TestCommandsThatCannotRun(t *testing.T) {
 	}
 }
 
-// TestElectCampaignsAgain: elect campaigns again when leadership is lost, but not if it is to do so once, or
-// was told to end.
+// TestElectCampaignsAgain: elect campaigns again when leadership is lost, but not if it is to do so once,
+// was told to end, or cannot run its command.
 func TestElectCampaignsAgain(t *testing.T) {
 	for name, tt := range map[string]struct {
+		argv       []string
 		once, told bool
 		want       int
-	}{"lost": {false, false, cli.ExitUnavailable}, "once": {true, false, cli.ExitLost}, "told to end": {false, true, cli.ExitLost}} {
-		ten := fakeTenancy("true")
-		if tt.told {
-			ten.argv = []string{"sleep", "60"}
-		}
+	}{
+		"lost":          {[]string{"true"}, false, false, cli.ExitUnavailable},
+		"once":          {[]string{"true"}, true, false, cli.ExitLost},
+		"told to end":   {[]string{"sleep", "60"}, false, true, cli.ExitLost},
+		"of no command": {[]string{"/no/such/command"}, false, false, cli.ExitNotFound},
+	} {
+		ten := fakeTenancy(tt.argv...)
 		campaigns, checks := 0, 0
 		err := ten.lead(t.Context(), fakeLeaser{try: func(context.Context) (tenure.Lease, error) {
 			if campaigns++; campaigns > 1 {
