@@ -122,6 +122,22 @@ func TestWatchedLeases(t *testing.T) {
 	}
 }
 
+// unseen is a Leaser with names that cannot be looked at.
+type unseen struct{ listed }
+
+func (u *unseen) Observe(context.Context, string) (tenure.State, error) {
+	return tenure.State{}, tenure.ErrUnavailable
+}
+
+// A name that cannot be looked at is a failure: a list without it would tell that it is free.
+func TestAListIsWhole(t *testing.T) {
+	l := &unseen{}
+	l.set(nil, tenure.State{Name: "a"}, tenure.State{Name: "b"})
+	if states, err := leaseStates(t.Context(), l, ""); !errors.Is(err, tenure.ErrUnavailable) || states != nil {
+		t.Errorf("two names cannot be looked at, and listed are %+v, %v; want %v", states, err, tenure.ErrUnavailable)
+	}
+}
+
 // A watcher that cannot begin, or go on, or whose output is not read, ends with the reason.
 func TestEndsOfAWatch(t *testing.T) {
 	states := []tenure.State{{Name: "a", Holders: []tenure.Holding{{Holder: "one", Token: 7}}}}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"path/filepath"
 	"slices"
@@ -276,6 +277,21 @@ func TestSaysWhatItWaitsFor(t *testing.T) {
 	})
 }
 
+// A client that has its answer while it asks what it waits for says nothing more.
+func TestAnAnsweredClientIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := make(chan struct{})
+		c := &memberClient{"d", &http.Client{Transport: answered(func(r *http.Request) (*http.Response, error) {
+			close(asked)
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})}}
+		quiet := c.announceWait(t.Context(), writerTo(func(line string) { t.Errorf("a client that has its answer says %q", line) }))
+		<-asked
+		quiet()
+	})
+}
+
 // A member that is busy is asked again soon, then ever less often, and once a second at least.
 func TestABusyMemberIsAskedOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -390,6 +406,32 @@ func TestWhatAMemberTakes(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A client whose message waits for others when its member ends does not know whether it is ordered, and says so.
+func TestAMemberEndsBeforeItsMessagesAreOrdered(t *testing.T) {
+	addrs, dir := freeAddresses(t, 3), t.TempDir()
+	o := memberOptions{id: 1, group: 1, members: []string{"1=" + addrs[0], "2=" + addrs[1], "3=" + addrs[2]}, dir: dir}
+	cmd := &cobra.Command{}
+	cmd.SetContext(t.Context())
+	cmd.SetErr(io.Discard)
+	c := newMemberClient(dir)
+	defer c.close()
+	asked := make(chan error, 1)
+	err := o.run(cmd, func(ctx context.Context, _ *broadcast.Node) error {
+		sent := make(chan struct{})
+		trace := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { close(sent) }})
+		go func() { asked <- c.ask(trace, "POST", "/broadcast", "x", new(any)) }()
+		<-sent
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = <-asked
+	if wantExit(t, err, cli.ExitUnavailable); err != nil && !strings.Contains(err.Error(), "may or may not be ordered") {
+		t.Errorf("its member ended while a message waited for others, and a client is told %v", err)
 	}
 }
 

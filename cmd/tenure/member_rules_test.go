@@ -125,10 +125,10 @@ func TestWhichMember(t *testing.T) {
 func TestHowANewMemberStarts(t *testing.T) {
 	c := cluster{Members: []listedMember{
 		{ID: "a1", Name: "a", PeerURLs: []string{"https://a:1"}, ClientURLs: []string{"https://a:2379"}},
-		{ID: "b1", Name: "a", PeerURLs: []string{"https://b:1"}}, {ID: "c1", PeerURLs: []string{"https://c:1"}},
+		{ID: "b1", Name: "a", PeerURLs: []string{"https://b:1"}}, {ID: "c1", PeerURLs: []string{"https://c:1", "https://c:2"}},
 	}}
 	want := "tenure serve --name d --initial-cluster-state existing --listen-peer-urls https://[::1]:7 --initial-advertise-peer-urls https://[::1]:7 " +
-		"--listen-client-urls https://[::1]:2379 --initial-cluster a=https://a:1,b1=https://b:1,c1=https://c:1,d=https://[::1]:7"
+		"--listen-client-urls https://[::1]:2379 --initial-cluster a=https://a:1,b1=https://b:1,c1=https://c:1,c1=https://c:2,d=https://[::1]:7"
 	if got := strings.Join(c.starts("d", "https://[::1]:7", nil), " "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -277,6 +277,21 @@ func (leadingMember) MemberAdd(_ context.Context, r *pb.MemberAddRequest) (*pb.M
 	return &pb.MemberAddResponse{Header: &pb.ResponseHeader{}, Member: &pb.Member{ID: 7, PeerURLs: r.PeerURLs}}, nil
 }
 
+// knowingMember knows of a leader that does not answer here.
+type knowingMember struct{ leadingMember }
+
+func (m knowingMember) MemberList(ctx context.Context, r *pb.MemberListRequest) (*pb.MemberListResponse, error) {
+	got, err := m.stockMember.MemberList(ctx, r)
+	got.Members = append(got.Members, &pb.Member{ID: 2, Name: "leader", ClientURLs: []string{"http://127.0.0.1:1"}})
+	return got, err
+}
+
+func (m knowingMember) Status(ctx context.Context, r *pb.StatusRequest) (*pb.StatusResponse, error) {
+	got, err := m.stockMember.Status(ctx, r)
+	got.Leader = 2
+	return got, err
+}
+
 // A change is asked of the leader, whichever member --at names: that one may be the next to stop.
 func TestChangesGoToTheLeader(t *testing.T) {
 	type member = interface {
@@ -294,6 +309,10 @@ func TestChangesGoToTheLeader(t *testing.T) {
 	}
 	leader := start(func(url string) member { return leadingMember{stockMember{url: url}} })
 	asked := start(func(string) member { return stockMember{url: "http://" + leader} })
+	apart := start(func(url string) member { return knowingMember{leadingMember{stockMember{url: url}}} })
+	if out, err := command(t, "member", "add", "d", "--learner", "--peer-urls", "http://h:1", "--at", "etcd://"+apart); err != nil || !strings.Contains(out, "--name d ") {
+		t.Errorf("the leader does not answer here, and the member that was asked reaches it: %q, %v; want d added by way of that one", out, err)
+	}
 	out, err := command(t, "member", "add", "d", "--learner", "--peer-urls", "http://h:1", "--at", "etcd://"+asked)
 	if err != nil || !strings.Contains(out, "--name d ") {
 		t.Errorf("the member that was asked does not lead: %q, %v; want that the leader has added d", out, err)

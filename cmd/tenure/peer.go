@@ -245,9 +245,17 @@ func runPeer(cfg flease.Config, o peerOptions, mode fs.FileMode, w io.Writer) er
 			print(peerEvent{Event: "stopped"}, "stopped")
 			return err
 		case err := <-served:
-			return errors.Join(fmt.Errorf("this peer cannot go on: %w", cmp.Or(p.Err(), err)), p.Close())
+			return ended(p, err)
 		}
 	}
+}
+
+// ended closes a peer that serves no more, and says why: by its own word if it has one.
+func ended(p interface {
+	Err() error
+	Close() error
+}, err error) error {
+	return errors.Join(fmt.Errorf("this peer cannot go on: %w", cmp.Or(p.Err(), err)), p.Close())
 }
 
 func peerStatusCommand() *cobra.Command {
