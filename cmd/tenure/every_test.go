@@ -135,6 +135,42 @@ func TestARunThatDoesNotBeginGivesTheLeaseBack(t *testing.T) {
 	}
 }
 
+// A run that failed counts, unless such runs are to be repeated.
+func TestAFailedRunIsRepeatedIfThatIsMeant(t *testing.T) {
+	for retry, want := range map[bool]string{false: "exit code 79", true: "<nil>"} {
+		l := leasetest.NewMemory().Open()
+		e := &every{period: time.Hour, retry: retry}
+		lease, err := e.acquire(t.Context(), fakeTenancy("true"), l, wait{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(e.end(lease, 3, nil), lease.Release(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		_, err = (&every{period: time.Hour, retry: retry}).acquire(t.Context(), fakeTenancy("true"), l, wait{})
+		if fmt.Sprint(err) != want {
+			t.Errorf("a run has failed, and such are repeated: %v: the next ends with %v, want %s", retry, err, want)
+		}
+		l.Close()
+	}
+}
+
+// A run whose command cannot be found is none: the next host may have the command, and runs it.
+func TestARunWithoutItsCommandDoesNotCount(t *testing.T) {
+	l := leasetest.NewMemory().Open()
+	defer l.Close()
+	for _, argv := range [][]string{{"/no/such/command"}, {"/no/such/command", "true"}, {"/no/such/command", "/nor/this"}} {
+		e := &every{period: time.Hour}
+		lease, err := e.acquire(t.Context(), fakeTenancy(argv...), l, wait{})
+		if wantExit(t, err, cli.ExitNotFound); lease != nil {
+			t.Errorf("%q cannot be run, and has a lease", argv)
+		}
+		if r, err := e.work.Last(t.Context()); err != nil || !r.Started.IsZero() {
+			t.Errorf("%q cannot be run, and the last run is %+v, %v", argv, r, err)
+		}
+	}
+}
+
 // With --wait 0 a store that does not answer is not waited for.
 func TestTriedOnce(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

@@ -1,17 +1,69 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func init() {
-	if len(os.Args) == 2 && os.Args[1] == "prober" {
+	if len(os.Args) != 2 {
+		return
+	}
+	switch os.Args[1] {
+	case "prober":
 		fmt.Println(controlled(), children(os.Getpid()))
-		os.Exit(0)
+	case "front":
+		front()
+	default:
+		return
+	}
+	os.Exit(0)
+}
+
+// front is the foreground job of a terminal. It says which group has the terminal while its command runs, and
+// afterwards; and which has it when a group of its own goes on behind another.
+func front() {
+	us := unix.Getpgrp()
+	_, err := fakeTenancy("sh", "-c", `test "$(cut -d ' ' -f 8 /proc/$$/stat)" = $$ && echo the command`).under(context.Background(), &fakeLease{})
+	fmt.Println("then us:", foreground() == us, err)
+	other := exec.Command("sleep", "60")
+	other.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := other.Start(); err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = other.Process.Kill(); _ = other.Wait() }()
+	g := &group{processes: nobody{}, id: other.Process.Pid}
+	g.resume()
+	fmt.Println("the group that goes on:", foreground() == other.Process.Pid, g.tty)
+	passTerminal(us)
+	ours := &group{processes: nobody{}, id: us}
+	passTerminal(other.Process.Pid)
+	ours.resume()
+	fmt.Println("still another:", foreground() == other.Process.Pid, ours.tty)
+}
+
+// TestWhichGroupHasTheTerminal: a command has the terminal of its guard as long as it runs, and the guard has it
+// again afterwards. A group that goes on has it only if the guard had: else it is another job's, or the shell's.
+func TestWhichGroupHasTheTerminal(t *testing.T) {
+	keys, screen, err := openTerminal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer keys.Close()
+	defer screen.Close()
+	job := exec.Command(os.Args[0], "front")
+	job.Stdin, job.Stderr = screen, os.Stderr
+	job.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	out, err := job.Output()
+	if want := "the command\nthen us: true <nil>\nthe group that goes on: true true\nstill another: true false\n"; err != nil || string(out) != want {
+		t.Errorf("the terminal has %q, %v; want %q", out, err, want)
 	}
 }
 

@@ -55,6 +55,8 @@ func TestWhatIsBroken(t *testing.T) {
 		"not answered":      {breaking{ask: answer("")}, two, nil, nil, cli.ExitFailure, "the answer was not yes"},
 		"one of two":        {breaking{yes: true, token: 8}, two, nil, []uint64{8}, 0, `broke "n": two, token 8`},
 		"another's token":   {breaking{yes: true, token: 9}, two, nil, nil, cli.ExitNotAcquired, "no tenure with token 9"},
+		"another's, asked":  {breaking{ask: answer("yes\n"), token: 9}, two, nil, nil, cli.ExitNotAcquired, "no tenure with token 9"},
+		"another's, unsaid": {breaking{token: 9}, two, nil, nil, cli.ExitNotAcquired, "no tenure with token 9"},
 		"free":              {breaking{yes: true}, nil, nil, nil, 0, `"n" is free`},
 		"free, not meant":   {breaking{token: 7}, nil, nil, nil, 0, `"n" is free`},
 		"as JSON":           {breaking{yes: true, output: "json"}, two[:1], nil, []uint64{7}, 0, `"token": 7`},

@@ -31,11 +31,13 @@ func (l *listed) set(fails error, states ...tenure.State) {
 	l.states, l.fails = states, fails
 }
 
-func (l *listed) List(context.Context, string) (names []string, err error) {
+func (l *listed) List(_ context.Context, prefix string) (names []string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range l.states {
-		names = append(names, s.Name)
+		if strings.HasPrefix(s.Name, prefix) {
+			names = append(names, s.Name)
+		}
 	}
 	return names, l.fails
 }
@@ -119,6 +121,21 @@ func TestWatchedLeases(t *testing.T) {
 				t.Errorf("told to end, it ends with %v", err)
 			}
 		})
+	}
+}
+
+// A look is at the names with the prefix alone.
+func TestALookIsAtThePrefix(t *testing.T) {
+	l := &listed{states: []tenure.State{{Name: "a/1"}, {Name: "b/1"}, {Name: "a/2"}}}
+	for prefix, want := range map[string]string{"": "a/1 b/1 a/2", "a/": "a/1 a/2", "c": ""} {
+		states, err := lookAtAll(t.Context(), l, prefix)
+		var names []string
+		for _, s := range states {
+			names = append(names, s.Name)
+		}
+		if got := strings.Join(names, " "); err != nil || got != want {
+			t.Errorf("with the prefix %q the names are %q, %v; want %q", prefix, got, err, want)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/broadcast"
+	"github.com/tenure-lease/tenure/internal/holder/flease"
 )
 
 // No member has the ID 0, which would be taken for none at all.
@@ -123,6 +124,14 @@ func TestAPeerThatCannotGoOn(t *testing.T) {
 		if err := ended(p, errors.New("socket")); err == nil || err.Error() != "this peer cannot go on: "+want+"\nodd close" || p.closes != 1 {
 			t.Errorf("a peer that says %v ends with %v, and is closed %d times; want %q, and once", own, err, p.closes, want)
 		}
+	}
+}
+
+// A peer that starts says which it is, and for how long it is silent.
+func TestAPeerSaysThatItStarts(t *testing.T) {
+	s := flease.Status{Self: 2, Addr: "b:7000", SilentMS: 31500, Peers: make([]flease.MemberStatus, 3)}
+	if got, want := started(s, "/s"), "peer 2 of 3 at b:7000, for commands at /s; silent for 31.5s"; got != want {
+		t.Errorf("a peer that starts says %q, want %q", got, want)
 	}
 }
 

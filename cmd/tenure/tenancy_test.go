@@ -286,6 +286,26 @@ func TestWaitBoundsTheServer(t *testing.T) {
 	}
 }
 
+// TestWaitBoundsTheLease: --wait is how long to wait for a lease that another holds.
+func TestWaitBoundsTheLease(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	other, err := openAt(t.Context(), atLocal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if _, err := other.Acquire(t.Context(), tenure.Claim{Name: "n"}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	err = lock(ctx, &tenancy{claim: tenure.Claim{Name: "n"}, at: atLocal, argv: []string{"true"}}, &every{}, wait{50 * time.Millisecond, true})
+	wantExit(t, err, cli.ExitNotAcquired)
+	if ctx.Err() != nil {
+		t.Errorf("it waits for the lease for longer than --wait: %v", err)
+	}
+}
+
 // TestCommandsThatCannotRun: they have a shell's exit codes.
 func TestCommandsThatCannotRun(t *testing.T) {
 	dir := t.TempDir()
