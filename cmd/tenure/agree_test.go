@@ -72,7 +72,7 @@ func TestAgreeInADirectory(t *testing.T) {
 	_, err := command(t, "agree", "n", "--at", at)
 	wantExit(t, err, cli.ExitNotAcquired)
 	for _, args := range [][]string{{"first"}, {"second"}, nil} {
-		if out, err := command(t, append([]string{"agree", "n", "--at", at}, args...)...); err != nil || out != "first\n" {
+		if out, err := command(t, append([]string{"agree", "n", "--wait", "20s", "--at", at}, args...)...); err != nil || out != "first\n" {
 			t.Errorf("after a proposal of %q decided is %q, %v; want first", args, out, err)
 		}
 	}
