@@ -63,6 +63,21 @@ func TestAnswersToAgree(t *testing.T) {
 	}
 }
 
+// A value that is proposed is decided, in a directory as elsewhere, and stays.
+func TestAgreeInADirectory(t *testing.T) {
+	at := "file://" + t.TempDir()
+	if out, err := command(t, "lease", "init", "--at", at, "--single-host", "--delay", "50ms"); err != nil {
+		t.Fatalf("%s, %v", out, err)
+	}
+	_, err := command(t, "agree", "n", "--at", at)
+	wantExit(t, err, cli.ExitNotAcquired)
+	for _, args := range [][]string{{"first"}, {"second"}, nil} {
+		if out, err := command(t, append([]string{"agree", "n", "--wait", "20s", "--at", at}, args...)...); err != nil || out != "first\n" {
+			t.Errorf("after a proposal of %q decided is %q, %v; want first", args, out, err)
+		}
+	}
+}
+
 // A store without agreements, and a command line without a name, are refused. A signal is one.
 func TestAgreeRefuses(t *testing.T) {
 	at := "etcd://" + startServer(t)

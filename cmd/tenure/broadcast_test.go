@@ -300,12 +300,16 @@ func TestRegroup(t *testing.T) {
 	}
 	three := "3=" + ports[2]
 	third := make(chan error, 1)
+	var inJSON lockedBuffer
 	go func() {
-		third <- command(limit, io.Discard, "deliver", "--id", "3", "--join", "--members", two+","+three, "--data-dir", dir+"/3")
+		third <- command(limit, &inJSON, "deliver", "--id", "3", "--join", "--members", two+","+three, "--data-dir", dir+"/3", "-o", "json")
 	}()
 	out.Reset()
 	if err := command(limit, &out, "regroup", "--at", dir+"/2", "--add", three); err != nil || out.String() != two+"\n"+three+"\n" {
 		t.Errorf("when 3 is added, there are %q, %v; want 2 and 3", out.String(), err)
+	}
+	for !strings.Contains(inJSON.String(), three[2:]) && limit.Err() == nil { // it may print later than others answer
+		time.Sleep(5 * time.Millisecond)
 	}
 	out.Reset()
 	if err := command(limit, &out, "regroup", "--at", dir+"/2", "--remove", "3"); err != nil || out.String() != two+"\n" {
@@ -313,6 +317,19 @@ func TestRegroup(t *testing.T) {
 	}
 	if err := <-third; !errors.Is(err, broadcast.ErrRemoved) {
 		t.Errorf("the member that was removed ends with %v, want ErrRemoved", err)
+	}
+	changes := 0
+	for line := range strings.Lines(inJSON.String()) {
+		var m deliveredMessage
+		if err := json.Unmarshal([]byte(line), &m); err != nil || m.Position == 0 {
+			t.Errorf("asked for JSON, a member prints %q, %v", line, err)
+		}
+		if len(m.Members) > 0 {
+			changes++
+		}
+	}
+	if changes == 0 {
+		t.Errorf("a member that was added prints no change of the members: %s", inJSON.String())
 	}
 	for strings.Count(joined.String(), "\n") < 5 && limit.Err() == nil { // it may print later than it answers
 		time.Sleep(5 * time.Millisecond)

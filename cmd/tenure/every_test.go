@@ -111,6 +111,66 @@ func (silentRecorder) Record(ctx context.Context, _ string) ([]byte, error) {
 
 func (silentRecorder) SetRecord(context.Context, tenure.Lease, []byte) error { return nil }
 
+// unrecording is a Leaser whose store takes no record.
+type unrecording struct{ tenure.Leaser }
+
+func (unrecording) Record(context.Context, string) ([]byte, error) { return nil, nil }
+func (unrecording) SetRecord(context.Context, tenure.Lease, []byte) error {
+	return fmt.Errorf("%w: odd", tenure.ErrUnavailable)
+}
+
+// A run whose begin cannot be recorded does not begin, and gives its lease to the next host at once.
+func TestARunThatDoesNotBeginGivesTheLeaseBack(t *testing.T) {
+	memory := leasetest.NewMemory()
+	here, next := memory.Open(), memory.Open()
+	defer here.Close()
+	defer next.Close()
+	ten := fakeTenancy("true")
+	got, err := (&every{period: time.Hour}).acquire(t.Context(), ten, unrecording{here}, wait{})
+	if wantExit(t, err, cli.ExitUnavailable); got != nil {
+		t.Errorf("a run that did not begin has the lease %v", got)
+	}
+	if _, err := next.TryAcquire(t.Context(), ten.claim); err != nil {
+		t.Errorf("a run did not begin, and the next host gets %v, want the lease", err)
+	}
+}
+
+// A run that failed counts, unless such runs are to be repeated.
+func TestAFailedRunIsRepeatedIfThatIsMeant(t *testing.T) {
+	for retry, want := range map[bool]string{false: "exit code 79", true: "<nil>"} {
+		l := leasetest.NewMemory().Open()
+		e := &every{period: time.Hour, retry: retry}
+		lease, err := e.acquire(t.Context(), fakeTenancy("true"), l, wait{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(e.end(lease, 3, nil), lease.Release(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		_, err = (&every{period: time.Hour, retry: retry}).acquire(t.Context(), fakeTenancy("true"), l, wait{})
+		if fmt.Sprint(err) != want {
+			t.Errorf("a run has failed, and such are repeated: %v: the next ends with %v, want %s", retry, err, want)
+		}
+		l.Close()
+	}
+}
+
+// A run whose command cannot be found is none: the next host may have the command, and runs it.
+func TestARunWithoutItsCommandDoesNotCount(t *testing.T) {
+	l := leasetest.NewMemory().Open()
+	defer l.Close()
+	for _, argv := range [][]string{{"/no/such/command"}, {"/no/such/command", "true"}, {"/no/such/command", "/nor/this"}} {
+		e := &every{period: time.Hour}
+		lease, err := e.acquire(t.Context(), fakeTenancy(argv...), l, wait{})
+		if wantExit(t, err, cli.ExitNotFound); lease != nil {
+			t.Errorf("%q cannot be run, and has a lease", argv)
+		}
+		if r, err := e.work.Last(t.Context()); err != nil || !r.Started.IsZero() {
+			t.Errorf("%q cannot be run, and the last run is %+v, %v", argv, r, err)
+		}
+	}
+}
+
 // With --wait 0 a store that does not answer is not waited for.
 func TestTriedOnce(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

@@ -366,6 +366,31 @@ func TestObeysAllOrdersBeforeItKills(t *testing.T) {
 	}
 }
 
+// A shepherd whose time has come while orders wait kills once they are obeyed, if none of them moves the time.
+func TestTheDeadlineHoldsBehindOtherOrders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		system, begun := clock.NewSimulated(0), time.Now()
+		in, out := io.Pipe()
+		looks := 0
+		var kills []string
+		obeyed := make(chan struct{})
+		go func() {
+			defer close(obeyed)
+			obey(in, func() bool { looks++; return looks <= 3 }, system, func(group int) {
+				kills = append(kills, fmt.Sprintf("group %d after %v", group, time.Since(begun).Round(time.Millisecond)))
+			})
+		}()
+		fmt.Fprintf(out, "group 7\nuntil %d\n", time.Second)
+		time.Sleep(time.Minute)
+		if want := []string{fmt.Sprintf("group 7 after %v", time.Second+3*orderPause)}; !slices.Equal(kills, want) {
+			t.Errorf("its time has come, orders wait at three looks, and it kills %q, want %q", kills, want)
+		}
+		fmt.Fprintln(out, orderDesert, 0)
+		out.Close()
+		<-obeyed
+	})
+}
+
 // A shepherd that was dismissed kills nothing, though the time that it knows comes.
 func TestADismissedShepherdLetsTheTimePass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

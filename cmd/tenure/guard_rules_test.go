@@ -211,10 +211,11 @@ func TestWhatAKilledCommandMeans(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			system, c := &unrung{}, newCast()
 			g := guard{lease: &ending{at: time.Now().Add(10 * time.Second)}, clock: system, ttl: 20 * time.Second, events: &events{}}
-			time.AfterFunc(0, func() {
+			go func() {
+				synctest.Wait() // the shepherd has been told
 				system.Advance(tt.stands)
 				c.exited <- tt.code
-			})
+			}()
 			if code, why := g.watch(c.group(system)); code != tt.code || why != tt.why {
 				t.Errorf("%s: the command ends with %d, and was stopped for %q; want %d, and %q", name, code, why, tt.code, tt.why)
 			}

@@ -132,16 +132,30 @@ func (b *benched) run(ctx context.Context, paths []string, single bool, n int) e
 		if err != nil {
 			return err
 		}
-		b.Medium = append(b.Medium, benchedStore{path, n, quantilesOf(times.Read), quantilesOf(times.Write)})
-		delay = max(delay, times.Delay().Round(time.Millisecond))
+		delay = b.add(benchedStore{Store: path, Accesses: n}, times, delay)
 	}
-	h, err := storage.Spec{Term: max(tenure.DefaultTTL, 100*delay), Delay: delay}.Header(len(paths))
+	if err := b.propose(delay); err != nil {
+		return err
+	}
+	bar.Clear()
+	return b.benchLeases(ctx, paths, single, delay)
+}
+
+// add takes in the times of a store, and returns the δ that it and all stores before it bear.
+func (b *benched) add(s benchedStore, times file.Times, before time.Duration) (delay time.Duration) {
+	s.Read, s.Write = quantilesOf(times.Read), quantilesOf(times.Write)
+	b.Medium = append(b.Medium, s)
+	return max(before, times.Delay().Round(time.Millisecond))
+}
+
+// propose proposes leases in all stores that were measured.
+func (b *benched) propose(delay time.Duration) error {
+	h, err := storage.Spec{Term: max(tenure.DefaultTTL, 100*delay), Delay: delay}.Header(len(b.Medium))
 	if err != nil {
 		return err
 	}
 	b.Proposed.TTLMS, b.Proposed.DelayMS, b.Proposed.TakeoverMS = millis(h.Term), millis(h.Delay), millis(storage.Takeover(h))
-	bar.Clear()
-	return b.benchLeases(ctx, paths, single, delay)
+	return nil
 }
 
 // rounds is how many leases are taken, and how often one is renewed.

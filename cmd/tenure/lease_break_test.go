@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/engine"
@@ -52,6 +55,8 @@ func TestWhatIsBroken(t *testing.T) {
 		"not answered":      {breaking{ask: answer("")}, two, nil, nil, cli.ExitFailure, "the answer was not yes"},
 		"one of two":        {breaking{yes: true, token: 8}, two, nil, []uint64{8}, 0, `broke "n": two, token 8`},
 		"another's token":   {breaking{yes: true, token: 9}, two, nil, nil, cli.ExitNotAcquired, "no tenure with token 9"},
+		"another's, asked":  {breaking{ask: answer("yes\n"), token: 9}, two, nil, nil, cli.ExitNotAcquired, "no tenure with token 9"},
+		"another's, unsaid": {breaking{token: 9}, two, nil, nil, cli.ExitNotAcquired, "no tenure with token 9"},
 		"free":              {breaking{yes: true}, nil, nil, nil, 0, `"n" is free`},
 		"free, not meant":   {breaking{token: 7}, nil, nil, nil, 0, `"n" is free`},
 		"as JSON":           {breaking{yes: true, output: "json"}, two[:1], nil, []uint64{7}, 0, `"token": 7`},
@@ -79,6 +84,42 @@ func TestWhatIsBroken(t *testing.T) {
 	b := breaking{at: "flease:///s", name: "n", yes: true}
 	err := b.run(t.Context(), fakeLeaser{})
 	wantRefused(t, err, "cannot be broken: each peer has promised")
+}
+
+// silentBreaker is a store that does not answer when it is asked for something.
+type silentBreaker struct {
+	breakable
+	looks bool // it does not even answer a look
+}
+
+func (s silentBreaker) Observe(ctx context.Context, name string) (tenure.State, error) {
+	if s.looks {
+		<-ctx.Done()
+		return tenure.State{}, fmt.Errorf("%w: %w", tenure.ErrUnavailable, ctx.Err())
+	}
+	return s.breakable.Observe(ctx, name)
+}
+
+func (s silentBreaker) Break(ctx context.Context, _ string, _ []tenure.Holding) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// A store that does not answer has half a minute for each step, and then nothing is confirmed.
+func TestABreakIsNotWaitedForForEver(t *testing.T) {
+	for _, looks := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			began := time.Now()
+			b := breaking{name: "n", yes: true, output: "table", out: io.Discard, say: io.Discard}
+			err := b.run(ctx, silentBreaker{breakable{holders: []tenure.Holding{{Holder: "one", Token: 7}}}, looks})
+			wantExit(t, err, cli.ExitUnavailable)
+			if took := time.Since(began); took != 30*time.Second {
+				t.Errorf("a store that does not answer a look: %v: it is waited for for %v, want half a minute", looks, took)
+			}
+		})
+	}
 }
 
 // A lease in a directory is another's at once when it is broken, and without --yes it stays.

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/engine"
+	"github.com/tenure-lease/tenure/internal/holder/file"
 	"github.com/tenure-lease/tenure/internal/holder/storage"
 )
 
@@ -161,6 +163,39 @@ func TestTableOfStores(t *testing.T) {
 		"f 0.0 ms 0 damaged: torn|g - 2 silent"
 	if strings.Join(got, "|") != want {
 		t.Errorf("got\n%s\nwant %s", text.String(), want)
+	}
+}
+
+// The proposal bears the slowest of the stores, and leases last for a hundred accesses at least.
+func TestWhatABenchProposes(t *testing.T) {
+	ms := func(n ...int) (list []time.Duration) {
+		for _, n := range n {
+			list = append(list, time.Duration(n)*time.Millisecond)
+		}
+		return list
+	}
+	times := file.Times{Read: ms(1, 2), Write: ms(3, 4), Both: ms(5, 200)}
+	for name, tt := range map[string]struct {
+		both       []int // the slowest read and write of each store, in milliseconds
+		delay, ttl float64
+	}{
+		"quick stores":          {[]int{1, 1, 1}, millis(storage.LeastDelay), 15000},
+		"the slowest is first":  {[]int{200, 10, 20}, 400, 40000},
+		"the slowest is last":   {[]int{10, 20, 100}, 200, 20000},
+		"one that is not quick": {[]int{50}, 100, 15000},
+	} {
+		var b benched
+		delay := storage.LeastDelay
+		for i, slowest := range tt.both {
+			times.Both = ms(1, slowest)
+			delay = b.add(benchedStore{Store: fmt.Sprint("/", i), Accesses: 7}, times, delay)
+		}
+		if err := b.propose(delay); err != nil || b.Proposed.DelayMS != tt.delay || b.Proposed.TTLMS != tt.ttl || b.Proposed.TakeoverMS <= tt.ttl+6*tt.delay-1 {
+			t.Errorf("%s: proposed is %+v, %v; want a delay of %v ms, a TTL of %v ms, and a takeover after more than the TTL and 6 delays", name, b.Proposed, err, tt.delay, tt.ttl)
+		}
+		if last, want := b.Medium[len(b.Medium)-1], (benchedStore{fmt.Sprint("/", len(tt.both)-1), 7, quantiles{2, 2, 2, 2}, quantiles{4, 4, 4, 4}}); len(b.Medium) != len(tt.both) || last != want {
+			t.Errorf("%s: of %d stores, the last is told as %+v, want %+v", name, len(b.Medium), last, want)
+		}
 	}
 }
 

@@ -31,11 +31,13 @@ func (l *listed) set(fails error, states ...tenure.State) {
 	l.states, l.fails = states, fails
 }
 
-func (l *listed) List(context.Context, string) (names []string, err error) {
+func (l *listed) List(_ context.Context, prefix string) (names []string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range l.states {
-		names = append(names, s.Name)
+		if strings.HasPrefix(s.Name, prefix) {
+			names = append(names, s.Name)
+		}
 	}
 	return names, l.fails
 }
@@ -109,11 +111,47 @@ func TestWatchedLeases(t *testing.T) {
 			l.set(nil, hold("a"), hold("b", two))
 			pass(watchEvery)
 			wantLines("with answers again", "a\t(free)")
+			l.set(fmt.Errorf("%w: even", tenure.ErrUnavailable))
+			pass(3 * watchEvery)
+			if got := words.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "even") {
+				t.Errorf("a store that does not answer for a second time is told as %q, want each time told", got)
+			}
 			stop()
 			if err := <-ended; err != nil {
 				t.Errorf("told to end, it ends with %v", err)
 			}
 		})
+	}
+}
+
+// A look is at the names with the prefix alone.
+func TestALookIsAtThePrefix(t *testing.T) {
+	l := &listed{states: []tenure.State{{Name: "a/1"}, {Name: "b/1"}, {Name: "a/2"}}}
+	for prefix, want := range map[string]string{"": "a/1 b/1 a/2", "a/": "a/1 a/2", "c": ""} {
+		states, err := lookAtAll(t.Context(), l, prefix)
+		var names []string
+		for _, s := range states {
+			names = append(names, s.Name)
+		}
+		if got := strings.Join(names, " "); err != nil || got != want {
+			t.Errorf("with the prefix %q the names are %q, %v; want %q", prefix, got, err, want)
+		}
+	}
+}
+
+// unseen is a Leaser with names that cannot be looked at.
+type unseen struct{ listed }
+
+func (u *unseen) Observe(context.Context, string) (tenure.State, error) {
+	return tenure.State{}, tenure.ErrUnavailable
+}
+
+// A name that cannot be looked at is a failure: a list without it would tell that it is free.
+func TestAListIsWhole(t *testing.T) {
+	l := &unseen{}
+	l.set(nil, tenure.State{Name: "a"}, tenure.State{Name: "b"})
+	if states, err := leaseStates(t.Context(), l, ""); !errors.Is(err, tenure.ErrUnavailable) || states != nil {
+		t.Errorf("two names cannot be looked at, and listed are %+v, %v; want %v", states, err, tenure.ErrUnavailable)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"path/filepath"
 	"slices"
@@ -276,6 +277,43 @@ func TestSaysWhatItWaitsFor(t *testing.T) {
 	})
 }
 
+// A client that has its answer while it asks what it waits for says nothing more.
+func TestAnAnsweredClientIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := make(chan struct{})
+		c := &memberClient{"d", &http.Client{Transport: answered(func(r *http.Request) (*http.Response, error) {
+			close(asked)
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})}}
+		quiet := c.announceWait(t.Context(), writerTo(func(line string) { t.Errorf("a client that has its answer says %q", line) }))
+		<-asked
+		quiet()
+	})
+}
+
+// A member that is busy is asked again soon, then ever less often, and once a second at least.
+func TestABusyMemberIsAskedOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		var asked []string
+		c := &memberClient{"d", &http.Client{Transport: answered(func(*http.Request) (*http.Response, error) {
+			asked = append(asked, time.Since(begun).String())
+			code := http.StatusTooManyRequests
+			if len(asked) == 11 {
+				code = http.StatusOK
+			}
+			return &http.Response{StatusCode: code, Body: io.NopCloser(strings.NewReader("7"))}, nil
+		})}}
+		var position broadcast.Position
+		err := c.ask(t.Context(), "POST", "/broadcast", "x", &position)
+		want := "0s 10ms 30ms 70ms 150ms 310ms 630ms 1.27s 2.27s 3.27s 4.27s"
+		if got := strings.Join(asked, " "); err != nil || position != 7 || got != want {
+			t.Errorf("a busy member is asked after %s, and the position is %d, %v; want it asked after %s, and 7", got, position, err, want)
+		}
+	})
+}
+
 type writerTo func(line string)
 
 func (w writerTo) Write(p []byte) (int, error) {
@@ -368,6 +406,32 @@ func TestWhatAMemberTakes(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A client whose message waits for others when its member ends does not know whether it is ordered, and says so.
+func TestAMemberEndsBeforeItsMessagesAreOrdered(t *testing.T) {
+	addrs, dir := freeAddresses(t, 3), t.TempDir()
+	o := memberOptions{id: 1, group: 1, members: []string{"1=" + addrs[0], "2=" + addrs[1], "3=" + addrs[2]}, dir: dir}
+	cmd := &cobra.Command{}
+	cmd.SetContext(t.Context())
+	cmd.SetErr(io.Discard)
+	c := newMemberClient(dir)
+	defer c.close()
+	asked := make(chan error, 1)
+	err := o.run(cmd, func(ctx context.Context, _ *broadcast.Node) error {
+		sent := make(chan struct{})
+		trace := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { close(sent) }})
+		go func() { asked <- c.ask(trace, "POST", "/broadcast", "x", new(any)) }()
+		<-sent
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = <-asked
+	if wantExit(t, err, cli.ExitUnavailable); err != nil && !strings.Contains(err.Error(), "may or may not be ordered") {
+		t.Errorf("its member ended while a message waited for others, and a client is told %v", err)
 	}
 }
 

@@ -125,10 +125,10 @@ func TestWhichMember(t *testing.T) {
 func TestHowANewMemberStarts(t *testing.T) {
 	c := cluster{Members: []listedMember{
 		{ID: "a1", Name: "a", PeerURLs: []string{"https://a:1"}, ClientURLs: []string{"https://a:2379"}},
-		{ID: "b1", Name: "a", PeerURLs: []string{"https://b:1"}}, {ID: "c1", PeerURLs: []string{"https://c:1"}},
+		{ID: "b1", Name: "a", PeerURLs: []string{"https://b:1"}}, {ID: "c1", PeerURLs: []string{"https://c:1", "https://c:2"}},
 	}}
 	want := "tenure serve --name d --initial-cluster-state existing --listen-peer-urls https://[::1]:7 --initial-advertise-peer-urls https://[::1]:7 " +
-		"--listen-client-urls https://[::1]:2379 --initial-cluster a=https://a:1,b1=https://b:1,c1=https://c:1,d=https://[::1]:7"
+		"--listen-client-urls https://[::1]:2379 --initial-cluster a=https://a:1,b1=https://b:1,c1=https://c:1,c1=https://c:2,d=https://[::1]:7"
 	if got := strings.Join(c.starts("d", "https://[::1]:7", nil), " "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -157,7 +157,10 @@ func TestWhyAMemberIsNotChanged(t *testing.T) {
 		wantCannot(t, memberTrouble("add d", err), "cannot add d: ")
 		wantCannot(t, memberTrouble("add d", err), says)
 	}
-	wantCannot(t, memberTrouble("add d", status.Error(codes.PermissionDenied, "odd")), "cannot add d: ")
+	for _, code := range []codes.Code{codes.PermissionDenied, codes.InvalidArgument, codes.FailedPrecondition} {
+		wantCannot(t, memberTrouble("add d", status.Error(code, "odd")), "cannot add d: ")
+		wantCannot(t, memberTrouble("add d", rpctypes.Error(status.Error(code, "etcdserver: odd"))), "cannot add d: ")
+	}
 	wantCannot(t, memberTrouble("add d", status.Error(codes.Unimplemented, "odd")), "older version")
 	for _, err := range []error{
 		context.DeadlineExceeded, fmt.Errorf("x: %w", context.DeadlineExceeded), rpctypes.ErrTimeout, rpctypes.ErrNoLeader, rpctypes.ErrTimeoutDueToLeaderFail, errors.New("odd"),
@@ -235,11 +238,58 @@ func TestMembersAsOfNow(t *testing.T) {
 	}
 }
 
+// promoting is a member that has a learner, which does not answer, and promotes whichever it is asked to.
+type promoting struct{ stockMember }
+
+func (m promoting) MemberList(ctx context.Context, r *pb.MemberListRequest) (*pb.MemberListResponse, error) {
+	got, err := m.stockMember.MemberList(ctx, r)
+	got.Members = append(got.Members, &pb.Member{ID: 2, Name: "d", IsLearner: true})
+	return got, err
+}
+
+func (promoting) MemberPromote(context.Context, *pb.MemberPromoteRequest) (*pb.MemberPromoteResponse, error) {
+	return &pb.MemberPromoteResponse{}, nil
+}
+
+// A member that is promoted counts as a voter from then on: one that does not answer may stop the cluster.
+func TestThePromotedCounts(t *testing.T) {
+	l := listenLocal(t)
+	g := grpc.NewServer()
+	m := promoting{stockMember{url: "http://" + l.Addr().String()}}
+	pb.RegisterClusterServer(g, m)
+	pb.RegisterMaintenanceServer(g, m)
+	serveUntilEnd(t, g, l)
+	for args, want := range map[string]string{
+		"promote d":       "after the promotion of d only 1 of 2 voters would answer, and 2 are needed",
+		"promote d --yes": "1 of 2 voters answer, and 2 are needed",
+	} {
+		code, out, errs := ran(t, append([]string{"member", "--at", "etcd://" + l.Addr().String()}, strings.Fields(args)...)...)
+		if yes := strings.Contains(args, "--yes"); (code == 0) != yes || (out == "d votes now\n") != yes || !strings.HasPrefix(errs, "tenure: "+want) {
+			t.Errorf("%s ends with %d, says %q and %q; want %q", args, code, out, errs, want)
+		}
+	}
+}
+
 // leadingMember adds members, which others leave to it.
 type leadingMember struct{ stockMember }
 
 func (leadingMember) MemberAdd(_ context.Context, r *pb.MemberAddRequest) (*pb.MemberAddResponse, error) {
 	return &pb.MemberAddResponse{Header: &pb.ResponseHeader{}, Member: &pb.Member{ID: 7, PeerURLs: r.PeerURLs}}, nil
+}
+
+// knowingMember knows of a leader that does not answer here.
+type knowingMember struct{ leadingMember }
+
+func (m knowingMember) MemberList(ctx context.Context, r *pb.MemberListRequest) (*pb.MemberListResponse, error) {
+	got, err := m.stockMember.MemberList(ctx, r)
+	got.Members = append(got.Members, &pb.Member{ID: 2, Name: "leader", ClientURLs: []string{"http://127.0.0.1:1"}})
+	return got, err
+}
+
+func (m knowingMember) Status(ctx context.Context, r *pb.StatusRequest) (*pb.StatusResponse, error) {
+	got, err := m.stockMember.Status(ctx, r)
+	got.Leader = 2
+	return got, err
 }
 
 // A change is asked of the leader, whichever member --at names: that one may be the next to stop.
@@ -259,6 +309,10 @@ func TestChangesGoToTheLeader(t *testing.T) {
 	}
 	leader := start(func(url string) member { return leadingMember{stockMember{url: url}} })
 	asked := start(func(string) member { return stockMember{url: "http://" + leader} })
+	apart := start(func(url string) member { return knowingMember{leadingMember{stockMember{url: url}}} })
+	if out, err := command(t, "member", "add", "d", "--learner", "--peer-urls", "http://h:1", "--at", "etcd://"+apart); err != nil || !strings.Contains(out, "--name d ") {
+		t.Errorf("the leader does not answer here, and the member that was asked reaches it: %q, %v; want d added by way of that one", out, err)
+	}
 	out, err := command(t, "member", "add", "d", "--learner", "--peer-urls", "http://h:1", "--at", "etcd://"+asked)
 	if err != nil || !strings.Contains(out, "--name d ") {
 		t.Errorf("the member that was asked does not lead: %q, %v; want that the leader has added d", out, err)

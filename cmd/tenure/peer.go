@@ -218,8 +218,7 @@ func runPeer(cfg flease.Config, o peerOptions, mode fs.FileMode, w io.Writer) er
 		}
 	}
 	s := p.Status()
-	print(peerEvent{"started", o.listen, &s}, fmt.Sprintf("peer %d of %d at %s, for commands at %s; silent for %v",
-		s.Self, len(s.Peers), s.Addr, o.listen, time.Duration(s.SilentMS)*time.Millisecond))
+	print(peerEvent{"started", o.listen, &s}, started(s, o.listen))
 	served := make(chan error, 1)
 	go func() { served <- p.Serve(l) }()
 	serving := make(chan struct{})
@@ -245,9 +244,22 @@ func runPeer(cfg flease.Config, o peerOptions, mode fs.FileMode, w io.Writer) er
 			print(peerEvent{Event: "stopped"}, "stopped")
 			return err
 		case err := <-served:
-			return errors.Join(fmt.Errorf("this peer cannot go on: %w", cmp.Or(p.Err(), err)), p.Close())
+			return ended(p, err)
 		}
 	}
+}
+
+// started is the first line of a peer.
+func started(s flease.Status, socket string) string {
+	return fmt.Sprintf("peer %d of %d at %s, for commands at %s; silent for %v", s.Self, len(s.Peers), s.Addr, socket, time.Duration(s.SilentMS)*time.Millisecond)
+}
+
+// ended closes a peer that serves no more, and says why: by its own word if it has one.
+func ended(p interface {
+	Err() error
+	Close() error
+}, err error) error {
+	return errors.Join(fmt.Errorf("this peer cannot go on: %w", cmp.Or(p.Err(), err)), p.Close())
 }
 
 func peerStatusCommand() *cobra.Command {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"reflect"
 	"strings"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/tenure-lease/tenure/api/readleasepb"
@@ -51,6 +54,57 @@ func TestReadLeasesAreToldWhole(t *testing.T) {
 	}
 }
 
+// What a member holds and until when it knows best: a leader that believes it to hold a lease may be behind,
+// or ahead.
+func TestAMemberKnowsItsOwnLease(t *testing.T) {
+	member := func(id uint64) *readleasepb.Member { return &readleasepb.Member{Id: id} }
+	for _, tt := range []struct {
+		name           string
+		leader, itself bool
+		answers        bool // the member
+		want           string
+	}{
+		{"both know it", true, true, true, "all keys"},
+		{"its lease has run out", true, false, true, ""},
+		{"the leader has not heard of it", false, true, true, "all keys"},
+		{"it does not answer", true, true, false, "all keys"},
+		{"it does not answer, and held nothing", false, true, false, ""},
+	} {
+		s := &readLeases{Members: []readLeaseMember{{ID: "a"}, {ID: "b"}}}
+		answers := []*readleasepb.GetResponse{
+			{MemberId: 0xb, Leader: member(0xb), Term: 7, Holders: []*readleasepb.Holder{{Member: member(0xa), Boot: 8, Active: tt.leader}}},
+			{MemberId: 0xa, Leader: member(0xb), Term: 7, Holders: []*readleasepb.Holder{{Member: member(0xa), Boot: 8, Active: tt.itself}}},
+		}
+		if !tt.answers {
+			answers[1] = nil
+		}
+		if s.fill(answers); s.Members[0].Holds != tt.want {
+			t.Errorf("%s: it is said to hold %q, want %q", tt.name, s.Members[0].Holds, tt.want)
+		}
+	}
+}
+
+// A call of a member has two seconds at each of its URLs: one that is silent holds nobody up.
+func TestASilentMemberHoldsNobodyUp(t *testing.T) {
+	client, err := serverAt("etcd://127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	calls := 0
+	m := &pb.Member{ClientURLs: []string{"http://127.0.0.1:1", "http://127.0.0.1:2"}}
+	err = atMember(t.Context(), client, m, func(ctx context.Context, _ readleasepb.ReadLeaseClient) error {
+		calls++
+		if end, ends := ctx.Deadline(); !ends || time.Until(end) > 2*time.Second || time.Until(end) < 0 {
+			t.Errorf("call %d may take until %v (there is a limit: %v), want two seconds", calls, end, ends)
+		}
+		return status.Error(codes.DeadlineExceeded, "odd")
+	})
+	if calls != 2 || status.Code(err) != codes.DeadlineExceeded || !strings.Contains(status.Convert(err).Message(), "no answer from http://127.0.0.1:2: odd") {
+		t.Errorf("after %d calls a member that is silent at two URLs is %v; want two, and the last", calls, err)
+	}
+}
+
 // A member is asked at each of its URLs until one answers, and one that has none has not started.
 func TestMembersAreAskedAtAllTheirURLs(t *testing.T) {
 	s := &story{policy: "all"}
@@ -69,16 +123,16 @@ func TestMembersAreAskedAtAllTheirURLs(t *testing.T) {
 		t.Errorf("told is %+v; want the first answer of a, that b has not started, and that c does not answer", leases.Members)
 	}
 	out, err = command(t, "status", "--at", at, "-o", "json")
-	var status clusterStatus
-	if err != nil || json.Unmarshal([]byte(out), &status) != nil || len(status.Members) != 3 {
+	var shown clusterStatus
+	if err != nil || json.Unmarshal([]byte(out), &shown) != nil || len(shown.Members) != 3 {
 		t.Fatalf("the status is told as %s, %v", out, err)
 	}
-	a, b, c := status.Members[0], status.Members[1], status.Members[2]
+	a, b, c := shown.Members[0], shown.Members[1], shown.Members[2]
 	if len(a.Errors) > 0 || !a.Leader || a.Learner || !b.Learner || len(b.Errors) != 1 || !strings.Contains(b.Errors[0], "it has not started yet") || len(c.Errors) != 1 || !strings.Contains(c.Errors[0], "no answer from http://127.0.0.1:1") {
-		t.Errorf("the status is %+v; want the answer of a, that b has not started, and that c does not answer", status.Members)
+		t.Errorf("the status is %+v; want the answer of a, that b has not started, and that c does not answer", shown.Members)
 	}
-	if status.Cluster != "c1" || status.Leader != "a" || status.ReadLeases == nil || len(status.ReadLeases.Members) != 3 {
-		t.Errorf("the status is %+v; want cluster c1, led by a, and its read leases", status)
+	if shown.Cluster != "c1" || shown.Leader != "a" || shown.ReadLeases == nil || len(shown.ReadLeases.Members) != 3 {
+		t.Errorf("the status is %+v; want cluster c1, led by a, and its read leases", shown)
 	}
 	out, err = command(t, "read-lease", "holders", "k", "--at", at, "-o", "json")
 	var holders keyHolders

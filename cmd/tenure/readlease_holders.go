@@ -105,13 +105,10 @@ func askHolders(ctx context.Context, client *clientv3.Client, members []*pb.Memb
 	for i, m := range members {
 		asks.Go(func() error {
 			errs[i] = atMember(ctx, client, m, func(ctx context.Context, service readleasepb.ReadLeaseClient) (err error) {
-				// The first call makes the connection.
-				if _, err := service.Holders(ctx, r); err != nil {
+				took[i], err = roundTrip(func() (err error) {
+					answers[i], err = service.Holders(ctx, r)
 					return err
-				}
-				asked := time.Now()
-				answers[i], err = service.Holders(ctx, r)
-				took[i] = time.Since(asked)
+				})
 				return err
 			})
 			return nil
@@ -143,6 +140,16 @@ func askHolders(ctx context.Context, client *clientv3.Client, members []*pb.Memb
 	}
 	slices.SortStableFunc(s.Holders, func(a, b keyHolder) int { return cmp.Compare(a.RoundTripMS, b.RoundTripMS) })
 	return s, nil
+}
+
+// roundTrip calls twice, for the first call makes the connection, and returns how long the second takes.
+func roundTrip(call func() error) (time.Duration, error) {
+	if err := call(); err != nil {
+		return 0, err
+	}
+	asked := time.Now()
+	err := call()
+	return time.Since(asked), err
 }
 
 // latest is the answer of the latest term, of one that knows the leader if any does; nil if

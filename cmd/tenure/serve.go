@@ -83,12 +83,7 @@ func serve(ctx context.Context, o serveOptions) error {
 		return cli.Usage(err)
 	}
 	failed := make(chan error, 1)
-	cfg, err := o.config(logger, func(err error) {
-		select {
-		case failed <- err:
-		default:
-		}
-	})
+	cfg, err := o.config(logger, firstTo(failed))
 	if err != nil {
 		return cli.Usage(err)
 	}
@@ -129,6 +124,16 @@ func serve(ctx context.Context, o serveOptions) error {
 	s.Shutdown(end)
 	logger.Info("stopped")
 	return nil
+}
+
+// firstTo sends the first error that it is told. It waits for no reader, who leaves with that one.
+func firstTo(failed chan<- error) func(error) {
+	return func(err error) {
+		select {
+		case failed <- err:
+		default:
+		}
+	}
 }
 
 // respectMemory makes the collector keep below the process's limit, in bytes, if that is known.

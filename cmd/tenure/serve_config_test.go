@@ -73,6 +73,17 @@ peer-transport-security:
 	}
 }
 
+// A value of the file is as its flag takes it: numbers as they are written, and lists with commas, whatever is in them.
+func TestSettingsAsText(t *testing.T) {
+	for want, value := range map[string]any{
+		"33554432": float64(33554432), "0.5": 0.5, "true": true, "off": "off", "a,b": []any{"a", "b"}, "33554432,true": []any{float64(33554432), true}, "": []any{}, "a": []any{[]any{"a"}},
+	} {
+		if got := settingText(value); got != want {
+			t.Errorf("%v is set as %q, want %q", value, got, want)
+		}
+	}
+}
+
 func TestServeReadLease(t *testing.T) {
 	for _, tt := range []struct {
 		name          string

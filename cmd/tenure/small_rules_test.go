@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"net/http/httptest"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/broadcast"
+	"github.com/tenure-lease/tenure/internal/holder/flease"
 )
 
 // No member has the ID 0, which would be taken for none at all.
@@ -80,6 +82,80 @@ func TestAnOutputThatIsNotReadHoldsNothingUp(t *testing.T) {
 		time.Sleep(time.Hour)
 		w.Close()
 	})
+}
+
+// Of several errors by which a member cannot go on the first is kept, and none holds the member up.
+func TestTheFirstFailureIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failed := make(chan error, 1)
+		first, fail := errors.New("first"), firstTo(failed)
+		told := make(chan struct{})
+		go func() {
+			fail(first)
+			fail(errors.New("second"))
+			close(told)
+		}()
+		synctest.Wait()
+		select {
+		case <-told:
+		default:
+			t.Error("a member is held up by its second error")
+		}
+		if err := <-failed; err != first {
+			t.Errorf("a member ends with %v, want the first error", err)
+		}
+		<-told
+	})
+}
+
+// endedPeer is a peer that serves no more.
+type endedPeer struct {
+	err    error
+	closes int
+}
+
+func (p *endedPeer) Err() error   { return p.err }
+func (p *endedPeer) Close() error { p.closes++; return errors.New("odd close") }
+
+// A peer that cannot go on says why by its own word, if it has one, and is closed.
+func TestAPeerThatCannotGoOn(t *testing.T) {
+	for own, want := range map[error]string{nil: "socket", errors.New("another was faster"): "another was faster"} {
+		p := &endedPeer{err: own}
+		if err := ended(p, errors.New("socket")); err == nil || err.Error() != "this peer cannot go on: "+want+"\nodd close" || p.closes != 1 {
+			t.Errorf("a peer that says %v ends with %v, and is closed %d times; want %q, and once", own, err, p.closes, want)
+		}
+	}
+}
+
+// A peer that starts says which it is, and for how long it is silent.
+func TestAPeerSaysThatItStarts(t *testing.T) {
+	s := flease.Status{Self: 2, Addr: "b:7000", SilentMS: 31500, Peers: make([]flease.MemberStatus, 3)}
+	if got, want := started(s, "/s"), "peer 2 of 3 at b:7000, for commands at /s; silent for 31.5s"; got != want {
+		t.Errorf("a peer that starts says %q, want %q", got, want)
+	}
+}
+
+// How far a member is shows in its second answer: the first call makes the connection.
+func TestARoundTripIsOfAConnectionThatIsThere(t *testing.T) {
+	for fails, want := range map[int]time.Duration{0: time.Second, 1: 0, 2: time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			calls, odd := 0, errors.New("odd")
+			took, err := roundTrip(func() error {
+				if calls++; calls == 1 {
+					time.Sleep(time.Minute)
+				} else {
+					time.Sleep(time.Second)
+				}
+				if calls == fails {
+					return odd
+				}
+				return nil
+			})
+			if took != want || (err == odd) != (fails > 0) {
+				t.Errorf("the first call takes a minute and the second a second, and call %d fails: it is %v far, %v; want %v", fails, took, err, want)
+			}
+		})
+	}
 }
 
 // When all has been written nothing is waited for.

@@ -286,6 +286,26 @@ func TestWaitBoundsTheServer(t *testing.T) {
 	}
 }
 
+// TestWaitBoundsTheLease: --wait is how long to wait for a lease that another holds.
+func TestWaitBoundsTheLease(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	other, err := openAt(t.Context(), atLocal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if _, err := other.Acquire(t.Context(), tenure.Claim{Name: "n"}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	err = lock(ctx, &tenancy{claim: tenure.Claim{Name: "n"}, at: atLocal, argv: []string{"true"}}, &every{}, wait{50 * time.Millisecond, true})
+	wantExit(t, err, cli.ExitNotAcquired)
+	if ctx.Err() != nil {
+		t.Errorf("it waits for the lease for longer than --wait: %v", err)
+	}
+}
+
 // TestCommandsThatCannotRun: they have a shell's exit codes.
 func TestCommandsThatCannotRun(t *testing.T) {
 	dir := t.TempDir()
@@ -305,17 +325,20 @@ func TestCommandsThatCannotRun(t *testing.T) {
 	}
 }
 
-// TestElectCampaignsAgain: elect campaigns again when leadership is lost, but not if it is to do so once, or
-// was told to end.
+// TestElectCampaignsAgain: elect campaigns again when leadership is lost, but not if it is to do so once,
+// was told to end, or cannot run its command.
 func TestElectCampaignsAgain(t *testing.T) {
 	for name, tt := range map[string]struct {
+		argv       []string
 		once, told bool
 		want       int
-	}{"lost": {false, false, cli.ExitUnavailable}, "once": {true, false, cli.ExitLost}, "told to end": {false, true, cli.ExitLost}} {
-		ten := fakeTenancy("true")
-		if tt.told {
-			ten.argv = []string{"sleep", "60"}
-		}
+	}{
+		"lost":          {[]string{"true"}, false, false, cli.ExitUnavailable},
+		"once":          {[]string{"true"}, true, false, cli.ExitLost},
+		"told to end":   {[]string{"sleep", "60"}, false, true, cli.ExitLost},
+		"of no command": {[]string{"/no/such/command"}, false, false, cli.ExitNotFound},
+	} {
+		ten := fakeTenancy(tt.argv...)
 		campaigns, checks := 0, 0
 		err := ten.lead(t.Context(), fakeLeaser{try: func(context.Context) (tenure.Lease, error) {
 			if campaigns++; campaigns > 1 {

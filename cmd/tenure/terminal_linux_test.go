@@ -6,8 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
+	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
@@ -68,6 +70,28 @@ func typeCmd(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	_, err = ts.Value("terminal").(*terminal).keys.WriteString(text)
 	ts.Check(err)
+}
+
+// TestPeopleAreToldOfThePlaceEachTime: where leases are is told on each terminal, though the place is made.
+func TestPeopleAreToldOfThePlaceEachTime(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	if err := os.MkdirAll(localDir(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	keys, screen, err := openTerminal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer keys.Close()
+	defer screen.Close()
+	stderr := os.Stderr
+	os.Stderr = screen
+	defer func() { os.Stderr = stderr }()
+	at, said := "", &bytes.Buffer{}
+	settle(&at, said)
+	if words := people(); words != screen || at != atLocal || !strings.Contains(said.String(), localDir()+" and exclude only") {
+		t.Errorf("at a terminal leases are at %q, people are told by %v, and this is said: %q; want where they are", at, words, said)
+	}
 }
 
 func openTerminal() (keys, screen *os.File, err error) {

@@ -118,6 +118,62 @@ func TestAWaitIsToldWithoutALook(t *testing.T) {
 	})
 }
 
+// silentLook is a Leaser that does not answer a look.
+type silentLook struct{ fakeLeaser }
+
+func (silentLook) Observe(ctx context.Context, _ string) (tenure.State, error) {
+	<-ctx.Done()
+	return tenure.State{}, ctx.Err()
+}
+
+// A store that does not answer a look holds up the wait for a second, and the wait is told all the same.
+func TestALookHoldsUpNoWait(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		words, ten, began := &said{}, fakeTenancy("true"), time.Now()
+		ten.words = words
+		quiet := ten.tellWait(ctx, silentLook{}, tenure.HeldError{Holder: "first"})
+		if took := time.Since(began); took != lookLimit {
+			t.Errorf("a look that is not answered holds up a wait for %v, want %v", took, lookLimit)
+		}
+		wantTold(t, words, `^tenure: waiting for "fake": first holds it\n$`)
+		quiet()
+	})
+}
+
+// ours is a Leaser whose name is held by another, and then by us and by a third.
+type ours struct {
+	fakeLeaser
+	holders []string // next
+}
+
+func (o *ours) Observe(ctx context.Context, name string) (tenure.State, error) {
+	return o.Await(ctx, tenure.State{Name: name})
+}
+
+func (o *ours) Await(ctx context.Context, s tenure.State) (tenure.State, error) {
+	if len(o.holders) == 0 {
+		<-ctx.Done()
+		return s, ctx.Err()
+	}
+	time.Sleep(time.Millisecond)
+	s.Holders, o.holders = []tenure.Holding{{Holder: o.holders[0], Token: uint64(100 - len(o.holders))}}, o.holders[1:]
+	return s, nil
+}
+
+// People are not told that they wait for themselves.
+func TestAWaitForUsIsNotTold(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		words, ten := &said{}, fakeTenancy("true")
+		ten.words, ten.claim.Holder = words, "us"
+		quiet := ten.tellWait(t.Context(), &ours{holders: []string{"first", "us", "third"}}, tenure.HeldError{})
+		time.Sleep(time.Second)
+		quiet()
+		wantTold(t, words, `^tenure: waiting for "fake": first holds it\n.*still waiting for "fake": third holds it since \d\d:\d\d:\d\d\n$`)
+	})
+}
+
 // Several holders, and several that wait, are told in a sentence.
 func TestWordsOfAWait(t *testing.T) {
 	s := tenure.State{}

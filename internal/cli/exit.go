@@ -84,8 +84,8 @@ func Run(program *cobra.Command, args []string) int {
 	if !errors.As(err, &exit) {
 		exit = Exit(ExitFailure, err)
 	}
-	if exit.Err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %s\n", program.Name(), plain(exit.Err.Error()))
+	if bare, ok := err.(ExitError); !ok || bare.Err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %s\n", program.Name(), plain(err.Error())) // all of it: the code may be of a part
 	}
 	return exit.Code
 }

@@ -2,7 +2,12 @@ package cli
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
 // Scripts go by these.
@@ -20,6 +25,38 @@ func TestExitCodesStay(t *testing.T) {
 	}
 	if err := (Exit(3, nil)); err.Error() != "exit code 3" || errors.Unwrap(err) != nil {
 		t.Errorf("an exit code without an error says %q", err)
+	}
+}
+
+// A program ends with the exit code of its error, whatever that is wrapped in, and says the error once, on
+// standard error.
+func TestRun(t *testing.T) {
+	odd := errors.New("odd: context deadline exceeded")
+	for name, tt := range map[string]struct {
+		err  error
+		code int
+		says string
+	}{
+		"success":                       {nil, 0, ""},
+		"an error":                      {odd, ExitFailure, "prog: odd: no answer in time\n"},
+		"an error with a code":          {Exit(ExitLost, odd), ExitLost, "prog: odd: no answer in time\n"},
+		"one in another":                {fmt.Errorf("line 2: %w", Exit(ExitUnavailable, odd)), ExitUnavailable, "prog: line 2: odd: no answer in time\n"},
+		"the code of a command":         {Exit(3, nil), 3, ""},
+		"one of several":                {errors.Join(odd, Exit(ExitLost, errors.New("lost"))), ExitLost, "prog: odd: no answer in time\nlost\n"},
+		"a command that a signal ended": {Exit(ExitSignal+9, nil), 137, ""},
+	} {
+		said, err := os.Create(filepath.Join(t.TempDir(), "said"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stderr := os.Stderr
+		os.Stderr = said
+		code := Run(&cobra.Command{Use: "prog", SilenceErrors: true, SilenceUsage: true, RunE: func(*cobra.Command, []string) error { return tt.err }}, nil)
+		os.Stderr = stderr
+		said.Close()
+		if says, err := os.ReadFile(said.Name()); err != nil || code != tt.code || string(says) != tt.says {
+			t.Errorf("%s: it ends with %d, and says %q, %v; want %d and %q", name, code, says, err, tt.code, tt.says)
+		}
 	}
 }
 

@@ -73,6 +73,25 @@ func TestNextSignalEndsTheProcess(t *testing.T) {
 	}
 }
 
+// TestSignalsAreGivenBack: when nothing waits any more, a signal ends the process as it does by default.
+func TestSignalsAreGivenBack(t *testing.T) {
+	if os.Getenv("TENURE_TEST_SIGNALS_BACK") != "" {
+		_, stop := UntilSignal(context.Background())
+		stop()
+		for range 1000 { // they are given back within a moment
+			_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
+			<-time.After(10 * time.Millisecond)
+		}
+		os.Exit(0)
+	}
+	child := exec.Command(os.Args[0], "-test.run=^TestSignalsAreGivenBack$")
+	child.Env = append(os.Environ(), "TENURE_TEST_SIGNALS_BACK=1")
+	_ = child.Run()
+	if status := child.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGTERM {
+		t.Errorf("nothing waits for a signal, and one after the other ended the process with %v, want %v", child.ProcessState, syscall.SIGTERM)
+	}
+}
+
 // An error that a signal led to has a shell's exit code.
 func TestInterrupted(t *testing.T) {
 	odd := errors.New("odd")

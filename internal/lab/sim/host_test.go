@@ -256,5 +256,24 @@ func TestSpins(t *testing.T) {
 			t.Errorf("a machine that always wants to be woken at once: %v, want the world to stop", said)
 		}
 	}()
-	w.Run(time.Hour)
+	w.Run(time.Second)
+}
+
+// A process that was stopped before its turn takes that when it goes on.
+func TestNoTurnInAPause(t *testing.T) {
+	for _, stop := range []func(*Host){(*Host).Pause, (*Host).Suspend} {
+		w := NewWorld(1)
+		h, p := newProbe(w, nil, 1, 0)
+		w.Run(time.Second)
+		turns := len(p.nows)
+		h.Receive(machine.Envelope{From: 2, To: 1, Body: "hello"})
+		stop(h.Host) // sooner than the turn begins
+		if w.Run(time.Minute); len(p.nows) != turns {
+			t.Errorf("a host that stands still takes %d turns", len(p.nows)-turns)
+		}
+		h.Resume()
+		if w.Run(time.Second); fmt.Sprint(p.inputs()) != "[{2 1 hello}]" {
+			t.Errorf("when it goes on it hears %v, want what was there before", p.inputs())
+		}
+	}
 }

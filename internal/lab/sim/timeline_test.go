@@ -13,8 +13,6 @@ import (
 	"time"
 )
 
-var rewriteFlag = flag.Bool("rewrite", false, "rewrite the golden files")
-
 // play is a small history with everything that a timeline can show: a holder that
 // is paused beyond its deadline, another that trusts it until then and a third
 // that does not wait.
@@ -70,7 +68,7 @@ func TestTimelineGolden(t *testing.T) {
 		if err := draw(&b); err != nil {
 			t.Fatal(err)
 		}
-		if *rewriteFlag {
+		if flag.Lookup("rewrite").Value.String() == "true" {
 			if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
 				t.Fatal(err)
 			}

@@ -6,6 +6,19 @@ import (
 	"time"
 )
 
+// A wait for something ends when it has come to be, or with its time, and says which.
+func TestUntil(t *testing.T) {
+	for comes, want := range map[time.Duration]bool{0: true, 500 * time.Millisecond: true, time.Second: true, 1100 * time.Millisecond: false} {
+		w := NewWorld(1)
+		is := false
+		w.After(comes, func() { is = true })
+		got := w.Until(time.Second, func() bool { return is })
+		if at := min(max(comes, 10*time.Millisecond), time.Second); got != want || w.Now() != at {
+			t.Errorf("what comes after %v has come to be within a second: %v, at %v; want %v, at %v", comes, got, w.Now(), want, at)
+		}
+	}
+}
+
 // Events come in the order of their times, those of one moment in the order in which
 // they were scheduled, whatever else is scheduled meanwhile.
 func TestEventsInOrder(t *testing.T) {
