@@ -49,6 +49,16 @@ func (p *puts) plan(op register.Op) register.Fault {
 	return register.None
 }
 
+// slowly is plan for a store that is slower than the others. A write ends as soon as a majority has failed,
+// and then drops what another store has not begun: with this plan the others have done their part by then.
+func (p *puts) slowly(op register.Op) register.Fault {
+	fault := p.plan(op)
+	if fault != register.None {
+		time.Sleep(delay)
+	}
+	return fault
+}
+
 func (p *puts) are(f register.Fault) { p.Store(int32(f)) }
 
 func isPut(op register.Op) bool { _, put := op.Op.(quorumregister.Put); return put }
@@ -154,7 +164,7 @@ func TestAVersionOfItsOwn(t *testing.T) {
 		all := newMemories(3, term, delay)
 		l, faults := all.open(t, storage.Options{})
 		var first, others puts
-		faults[0].Plan, faults[1].Plan, faults[2].Plan = first.plan, others.plan, others.plan
+		faults[0].Plan, faults[1].Plan, faults[2].Plan = first.plan, others.slowly, others.slowly
 		first.are(register.Stuck)
 		others.are(register.LostBefore)
 		lease := acquire(t, l, "x")
@@ -184,7 +194,7 @@ func TestARecordThatWasShownStays(t *testing.T) {
 		l, faults := all.open(t, storage.Options{})
 		var others puts
 		others.are(register.LostBefore)
-		faults[1].Plan, faults[2].Plan = others.plan, others.plan
+		faults[1].Plan, faults[2].Plan = others.slowly, others.slowly
 		lease := acquire(t, l, "x")
 		ctx, cancel := context.WithTimeout(t.Context(), term/4)
 		defer cancel()
