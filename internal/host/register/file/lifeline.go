@@ -30,7 +30,7 @@ import (
 //
 //   - in this boot of this machine, by whose kernel alone the lock is kept;
 //   - into this very file. A copy of it, as a backup makes, is locked by nobody while the holder lives.
-//     No other file has the device and inode numbers of one that a living process has open;
+//     No other file has the device and inode numbers of one that a living process has open: see local;
 //   - about this claim and this stamp, in this set of stores.
 //
 // And the filesystem has to be one that only this kernel writes to, see File.Local. The file needs
