@@ -44,7 +44,9 @@ type Recorder interface {
 // be shorter than the time between two nights, by more than hosts may be late. It is measured with the
 // hosts' own clocks, which may be minutes apart: by as much it may be shorter or longer. A run whose
 // beginning lies up to 15 minutes in the future counts as one that has just begun. One that lies
-// further ahead is no evidence of anything: the error is ErrClock until somebody mends a clock.
+// further ahead is no evidence of anything: the error is ErrClock until somebody mends a clock. If that of
+// the last run was wrong, its record is, too: `tenure lease reset NAME` forgets it, as SetRecord without a
+// record does under the lease.
 //
 // Two runs are never under way at once, as far as a lease can see to that. A run is repeated within the
 // period if its record is lost with the store, or with Retry.
@@ -121,7 +123,7 @@ func (p Periodic) due(last Run, now time.Time) error {
 	ago := now.Sub(last.Started)
 	switch {
 	case ago < -skew:
-		return fmt.Errorf("%w: the last run of %q began at %s by the clock of %s, which is %v ahead of this host's clock: mend the one that is wrong",
+		return fmt.Errorf("%w: the last run of %q began at %s by the clock of %s, which is %v ahead of this host's clock: mend the one that is wrong; if the run's was, forget the run (tenure lease reset %[2]s)",
 			ErrClock, p.Claim.Name, last.Started.Format(time.RFC3339), last.Holder, (-ago).Round(time.Second))
 	case ago >= p.Every:
 		return nil
