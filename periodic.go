@@ -20,7 +20,8 @@ var (
 // Recorder is a Leaser whose store keeps a record beside each lease, for the next holders. Engines over
 // storage and over etcd are Recorders.
 type Recorder interface {
-	// Record returns the record of a name, nil if it has none. It needs no lease.
+	// Record returns the record of a name, nil if it has none. It needs no lease. A record of no bytes is
+	// as good as none.
 	Record(ctx context.Context, name string) ([]byte, error)
 	// SetRecord replaces the record of a name whose lease, one of this Leaser's, is held. Each Record
 	// that begins after it has returned nil returns this record or one that was set later. The record
@@ -147,7 +148,8 @@ func (r Run) String() string {
 }
 
 // Begin records that the work begins under a lease that is held, if it is due, as Due does. It is for those
-// who hold the lease themselves, where Do would not suit. If it fails, the work must not begin.
+// who hold the lease themselves, where Do would not suit. If it fails, the work must not begin. The run may
+// be recorded all the same, and then counts as one that has not ended.
 func (p Periodic) Begin(ctx context.Context, lease Lease) (Run, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

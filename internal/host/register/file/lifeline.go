@@ -25,6 +25,11 @@ import (
 // the file, and then reads in it the stamp that the register shows, knows that the holder by that stamp
 // has ended. Package disklease says why that is as good as a release by the holder (disklease.Ended).
 //
+// A descriptor that was handed on, by inheritance or over a socket, only makes others wait, and so does a
+// process that is stopped or of which a core is dumped. A file that was unlinked, or whose directory was
+// renamed, is not found. A hard link to it is the same file, and bind mounts and namespaces show it as it is.
+// A process that was ended for a checkpoint and restored later is a copy, which nothing tells apart.
+//
 // Whatever else a process finds tells it nothing, and it waits as if there were no file. The content has
 // to be, byte for byte, what that holder would have written:
 //
