@@ -20,7 +20,8 @@ var (
 // Recorder is a Leaser whose store keeps a record beside each lease, for the next holders. Engines over
 // storage and over etcd are Recorders.
 type Recorder interface {
-	// Record returns the record of a name, nil if it has none. It needs no lease.
+	// Record returns the record of a name, nil if it has none. It needs no lease. A record of no bytes is
+	// as good as none.
 	Record(ctx context.Context, name string) ([]byte, error)
 	// SetRecord replaces the record of a name whose lease, one of this Leaser's, is held. Each Record
 	// that begins after it has returned nil returns this record or one that was set later. The record
@@ -44,7 +45,9 @@ type Recorder interface {
 // be shorter than the time between two nights, by more than hosts may be late. It is measured with the
 // hosts' own clocks, which may be minutes apart: by as much it may be shorter or longer. A run whose
 // beginning lies up to 15 minutes in the future counts as one that has just begun. One that lies
-// further ahead is no evidence of anything: the error is ErrClock until somebody mends a clock.
+// further ahead is no evidence of anything: the error is ErrClock until somebody mends a clock. If that of
+// the last run was wrong, its record is, too: `tenure lease reset NAME` forgets it, as SetRecord without a
+// record does under the lease.
 //
 // Two runs are never under way at once, as far as a lease can see to that. A run is repeated within the
 // period if its record is lost with the store, or with Retry.
@@ -121,7 +124,7 @@ func (p Periodic) due(last Run, now time.Time) error {
 	ago := now.Sub(last.Started)
 	switch {
 	case ago < -skew:
-		return fmt.Errorf("%w: the last run of %q began at %s by the clock of %s, which is %v ahead of this host's clock: mend the one that is wrong",
+		return fmt.Errorf("%w: the last run of %q began at %s by the clock of %s, which is %v ahead of this host's clock: mend the one that is wrong; if the run's was, forget the run (tenure lease reset %[2]s)",
 			ErrClock, p.Claim.Name, last.Started.Format(time.RFC3339), last.Holder, (-ago).Round(time.Second))
 	case ago >= p.Every:
 		return nil
@@ -145,7 +148,8 @@ func (r Run) String() string {
 }
 
 // Begin records that the work begins under a lease that is held, if it is due, as Due does. It is for those
-// who hold the lease themselves, where Do would not suit. If it fails, the work must not begin.
+// who hold the lease themselves, where Do would not suit. If it fails, the work must not begin. The run may
+// be recorded all the same, and then counts as one that has not ended.
 func (p Periodic) Begin(ctx context.Context, lease Lease) (Run, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

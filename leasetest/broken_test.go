@@ -426,6 +426,13 @@ var misbehaviors = []struct {
 			}
 		})
 	}, "records-are-set-by-holders-only"},
+	{"a record of no bytes changes nothing", func() Fixture {
+		return breakEach(func(m *Memory, l *broken) {
+			l.set = func(lease tenure.Lease, record []byte) bool {
+				return record == nil && lease.Check() == nil && lease.(*memoryLease).leaser == l.memoryLeaser
+			}
+		})
+	}, "records-are-set-by-holders-only"},
 	{"a record is the caller's slice", func() Fixture {
 		return breakEach(func(m *Memory, l *broken) {
 			l.set = func(lease tenure.Lease, record []byte) bool {

@@ -126,5 +126,11 @@ func recordsOfHoldersOnly(b *bench) {
 	if err != nil || !bytes.Equal(got, []byte("mine")) {
 		b.Errorf("the caller reuses its slice, and the record is %q, %v, want %q", got, err, "mine")
 	}
+	if err := s.SetRecord(b.ctx, last, nil); err != nil {
+		b.Errorf("set a record of no bytes: %v", err)
+	}
+	if got, err := s.Record(b.ctx, c.Name); err != nil || len(got) > 0 {
+		b.Errorf("after a record of no bytes the record is %q, %v, want none", got, err)
+	}
 	b.release(last)
 }

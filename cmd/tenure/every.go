@@ -25,7 +25,8 @@ type every struct {
 // everyHelp goes on where exitHelp ends.
 var everyHelp = fmt.Sprintf(`
   %d   with --every: the command was run in this period already; said on a terminal only
-  %d   with --every: the last run lies in the future, so the clock of a host is wrong`, cli.ExitDone, cli.ExitConfig)
+  %d   with --every: the last run lies in the future, so the clock of a host is wrong, or was
+       (tenure lease reset NAME forgets the run)`, cli.ExitDone, cli.ExitConfig)
 
 func (e *every) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&e.period, "every", 0, "run the command once in so much time (`duration`), on whichever host comes first")

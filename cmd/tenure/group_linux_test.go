@@ -138,3 +138,17 @@ func TestTheTerminalIsHandedOnWithoutATrace(t *testing.T) {
 		t.Errorf("SIGTTOU was ignored: %v, and the terminal was handed on; now it is the other way", before)
 	}
 }
+
+// Without a terminal no group has it, and none is 0: so is the own one in a PID namespace that was entered
+// with the group of a process outside.
+func TestNoTerminalHasNoGroup(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	if group := foregroundOf(int(r.Fd())); group >= 0 {
+		t.Errorf("the group %d has the terminal on a pipe", group)
+	}
+}

@@ -128,12 +128,15 @@ func (g *group) resume() {
 	g.signal(syscall.SIGCONT)
 }
 
-// foreground is the process group that has the terminal on our standard input; 0 if
-// there is none.
-func foreground() int {
-	group, err := unix.IoctlGetInt(0, unix.TIOCGPGRP)
+// foreground is the process group that has the terminal on our standard input; -1 if there is
+// none. It is not 0 then: in a PID namespace that was entered with the group of a process outside,
+// as by unshare, that is the number of our own group.
+func foreground() int { return foregroundOf(0) }
+
+func foregroundOf(fd int) int {
+	group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
 	if err != nil {
-		return 0
+		return -1
 	}
 	return group
 }

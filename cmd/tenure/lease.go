@@ -18,7 +18,7 @@ import (
 func leaseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lease",
-		Short: "Look at named leases, break them, and prepare the storage that keeps them",
+		Short: "Look at named leases, break or reset them, and prepare the storage that keeps them",
 		Long: `Shows who holds which name, and until when, without contending. (These are the leases
 that tenure lock, etcdctl lock and the like hold names by. A server's bare leases are
 etcdctl's: etcdctl lease list.)
@@ -28,7 +28,7 @@ bench tells what to expect of it.`,
 		Example: "  tenure lease list\n  tenure lease show backup -o json\n  tenure lease break backup\n  tenure lease init --at file:///mnt/shared/leases --ttl 30s\n  tenure lease bench --at file:///mnt/shared/leases",
 		Args:    cobra.NoArgs,
 	}
-	cmd.AddCommand(leaseListCommand(), leaseShowCommand(), leaseBreakCommand(), leaseInitCommand(), leaseRestoreCommand(), leaseBenchCommand())
+	cmd.AddCommand(leaseListCommand(), leaseShowCommand(), leaseBreakCommand(), leaseResetCommand(), leaseInitCommand(), leaseRestoreCommand(), leaseBenchCommand())
 	return cmd
 }
 

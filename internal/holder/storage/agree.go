@@ -39,7 +39,8 @@ var ErrProposal = errors.New("bad proposal")
 //
 // It asks more of the stores than leases do, which expire anyway: a store must keep all that it
 // acknowledged. A store that was restored from a backup counts among the minority that may fail,
-// and for ever.
+// and for ever. One that was filled from a majority of the others, as by package redis's Restore, counts
+// again: of a proposal that it may have forgotten nobody makes use after the wait of that.
 func (l *Leaser) Agree(outer context.Context, name string, proposal []byte) ([]byte, error) {
 	if len(proposal) > MaxProposal {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d are possible: agree on the name or the checksum of a longer value", ErrProposal, len(proposal), MaxProposal)
@@ -139,7 +140,7 @@ func (l *Leaser) proposes(name string, proposal []byte) *proposer {
 	cfg := l.set.Config(id, true)
 	cfg.Quiet = 1 << 62 // a store that forgot something counts no more, see Agree
 	a.driver = driver.Start(driver.Config[disklease.ConsensusInput, disklease.Outcome]{
-		Machine: quorumregister.Over(disklease.RankedOverNotes(disklease.NewConsensus(id, l.glance()), id), cfg, ofStores),
+		Machine: quorumregister.Over(disklease.RankedOverNotes(disklease.NewConsensus(id, l.glance()), id, l.header.Quiet()), cfg, ofStores),
 		Now:     func() machine.Now { return machine.Now{Mono: l.clock.Now()} },
 		Access:  access,
 		Outcome: a.outcomes,

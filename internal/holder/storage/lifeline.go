@@ -14,7 +14,7 @@ import (
 type Lifelines interface {
 	// Tie ties a claim to this process, before anything is claimed.
 	Tie(id machine.ID) (Lifeline, error)
-	// Ended reports whether the claim has held by the stamp, and its process has ended.
+	// Ended reports whether the claim has held by the stamp, 0 if it never has, and its process has ended.
 	Ended(id machine.ID, stamp uint64) bool
 	// Forget is called for a claim that has ended and that its register does not show any more.
 	Forget(id machine.ID)
@@ -167,7 +167,7 @@ func (l *Leaser) ended(ctx context.Context, members []disklease.Member) (ended [
 	return ended
 }
 
-// heed tells a claim that waits of those that have ended. The function that it returns ends that, and
+// heed tells a claim that waits of those that have ended: that hold, or that are next. The function that it returns ends that, and
 // returns them.
 func (x *claim) heed(ctx context.Context) func() []disklease.Ended {
 	l := x.leaser
@@ -188,7 +188,13 @@ func (x *claim) heed(ctx context.Context) func() []disklease.Ended {
 				return
 			}
 			var members []disklease.Member
-			x.driver.Do(func() { members = x.lease.State().Members })
+			x.driver.Do(func() {
+				s := x.lease.State()
+				members = s.Members
+				if s.Next != (machine.ID{}) { // those behind it have their turn when it has ended
+					members = append(members, disklease.Member{ID: s.Next})
+				}
+			})
 			for _, e := range l.ended(ctx, withoutID(members, x.id)) {
 				all = append(all, e)
 				x.driver.Step(e)

@@ -381,3 +381,39 @@ func TestManyLifelines(t *testing.T) {
 		}
 	})
 }
+
+// The place of a claim that waited, and whose process has ended, is free at once for those behind it.
+func TestTheEndOfOneThatWaits(t *testing.T) {
+	for _, ends := range []bool{true, false} {
+		simulate(t, func(t *testing.T) {
+			all, k := newMemories(1, term, delay), newKernel()
+			holder, _ := all.open(t, storage.Options{})
+			lease := acquire(t, holder, "x")
+			waits := func(lines storage.Lifelines) (*register.Faults, chan error) {
+				l, faults := all.open(t, storage.Options{Lifelines: lines})
+				got := make(chan error, 1)
+				go func() {
+					_, err := l.Acquire(t.Context(), tenure.Claim{Name: "x"})
+					got <- err
+				}()
+				time.Sleep(soon)
+				return faults[0], got
+			}
+			first, _ := waits(k)
+			_, second := waits(newHearing(k))
+			first.Hang()
+			if ends {
+				k.kill()
+			}
+			time.Sleep(soon)
+			if err := lease.Release(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			err := <-second
+			if took := time.Since(began); err != nil || (took <= soon) != ends {
+				t.Errorf("the first that waits has ended: %v; the second has the lease after %v, %v; want within %v: %v", ends, took, err, soon, ends)
+			}
+		})
+	}
+}

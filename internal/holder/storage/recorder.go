@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -45,6 +46,10 @@ func (l *Leaser) Record(ctx context.Context, name string) ([]byte, error) {
 //
 // A holder that is stopped behind the read and goes on after its lease has passed to another puts its
 // record below that of the other. One that is stopped before the read finds that its lease has ended.
+//
+// A tenure that is ended by force (Break) may begin to read after the next has set a record. The greater token there
+// tells it that it is lost, and it writes nothing. It can get above the next only by a second record whose read and
+// write lie around the next's first write.
 func (l *Leaser) SetRecord(ctx context.Context, held tenure.Lease, record []byte) error {
 	x, ok := held.(*claim)
 	if !ok || x.leaser != l {
@@ -86,6 +91,10 @@ func (x *claim) setRecord(ctx context.Context, data []byte) error {
 	}
 	if err := x.Check(); err != nil {
 		return err
+	}
+	if x.slots == 1 && binary.BigEndian.Uint64(v.Version.Writer[:]) > x.Token() {
+		x.Lose(errors.New("a later tenure has set a record, so this one was ended by force"))
+		return x.Err()
 	}
 	_, err = cell.WriteAt(ctx, v.Version.Seq+1, data)
 	return err

@@ -49,6 +49,16 @@ func (p *puts) plan(op register.Op) register.Fault {
 	return register.None
 }
 
+// slowly is plan for a store that is slower than the others. A write ends as soon as a majority has failed,
+// and then drops what another store has not begun: with this plan the others have done their part by then.
+func (p *puts) slowly(op register.Op) register.Fault {
+	fault := p.plan(op)
+	if fault != register.None {
+		time.Sleep(delay)
+	}
+	return fault
+}
+
 func (p *puts) are(f register.Fault) { p.Store(int32(f)) }
 
 func isPut(op register.Op) bool { _, put := op.Op.(quorumregister.Put); return put }
@@ -79,6 +89,7 @@ func TestAStoppedHolderSetsNoRecord(t *testing.T) {
 	}{
 		{"in front of the read", 0, 1, false, func(op register.Op) bool { return !isPut(op) }},
 		{"behind the read", 0, 1, true, func(op register.Op) bool { return !isPut(op) }},
+		{"behind the read, and the other sets none", 0, 0, true, func(op register.Op) bool { return !isPut(op) }},
 		{"in front of the first write", 0, 1, false, isPut},
 		{"in front of the second write", 1, 1, false, isPut},
 		{"in front of the third write", 2, 1, false, isPut},
@@ -119,7 +130,11 @@ func TestAStoppedHolderSetsNoRecord(t *testing.T) {
 						t.Errorf("SetRecord of a holder that was stopped returns %v, want %q", err, tenure.ErrLost)
 					}
 					time.Sleep(term) // what is on its way arrives
-					wantRecord(t, other, fmt.Sprint("the other's ", tt.others), "after the stopped holder has gone on")
+					want := ""
+					if tt.others > 0 {
+						want = fmt.Sprint("the other's ", tt.others)
+					}
+					wantRecord(t, other, want, "after the stopped holder has gone on")
 				})
 			}
 		})
@@ -154,7 +169,7 @@ func TestAVersionOfItsOwn(t *testing.T) {
 		all := newMemories(3, term, delay)
 		l, faults := all.open(t, storage.Options{})
 		var first, others puts
-		faults[0].Plan, faults[1].Plan, faults[2].Plan = first.plan, others.plan, others.plan
+		faults[0].Plan, faults[1].Plan, faults[2].Plan = first.plan, others.slowly, others.slowly
 		first.are(register.Stuck)
 		others.are(register.LostBefore)
 		lease := acquire(t, l, "x")
@@ -184,7 +199,7 @@ func TestARecordThatWasShownStays(t *testing.T) {
 		l, faults := all.open(t, storage.Options{})
 		var others puts
 		others.are(register.LostBefore)
-		faults[1].Plan, faults[2].Plan = others.plan, others.plan
+		faults[1].Plan, faults[2].Plan = others.slowly, others.slowly
 		lease := acquire(t, l, "x")
 		ctx, cancel := context.WithTimeout(t.Context(), term/4)
 		defer cancel()
@@ -305,5 +320,49 @@ func TestRecordsAndAgreements(t *testing.T) {
 			t.Errorf("beside a record the agreement is %q, %v, want ours", v, err)
 		}
 		wantRecord(t, l, "mine", "beside an agreement")
+	})
+}
+
+// A holder whose tenure was broken, and that has not learned of it, does not take back the record of the
+// next. It learns of the break there.
+func TestABrokenTenureSetsNoRecord(t *testing.T) {
+	for _, stores := range []int{1, 3} {
+		simulate(t, func(t *testing.T) {
+			all := newMemories(stores, term, delay)
+			old, _ := all.open(t, storage.Options{})
+			l, _ := all.open(t, storage.Options{})
+			broken := acquire(t, old, "x")
+			setRecord(t, old, broken, "1")
+			if err := l.Break(t.Context(), "x", holders(t, l, "x")); err != nil {
+				t.Fatal(err)
+			}
+			next := acquire(t, l, "x")
+			setRecord(t, l, next, "2")
+			if err := broken.Check(); err != nil {
+				t.Fatalf("the broken tenure has learned of that by itself: %v", err)
+			}
+			if err := old.SetRecord(t.Context(), broken, []byte("3")); !errors.Is(err, tenure.ErrLost) || broken.Check() == nil {
+				t.Errorf("%d stores: the broken tenure sets a record: %v, and it is held: %v; want %q", stores, err, broken.Check() == nil, tenure.ErrLost)
+			}
+			wantRecord(t, old, "2", "after the broken tenure has set one")
+		})
+	}
+}
+
+// Holders that share set records one after the other, whichever has the greater token.
+func TestSharersSetRecords(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		l, _ := newMemories(1, term, delay).open(t, storage.Options{})
+		var both []tenure.Lease
+		for range 2 {
+			x, err := l.TryAcquire(t.Context(), tenure.Claim{Name: "x", Slots: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			both = append(both, x)
+		}
+		setRecord(t, l, both[1], "1")
+		setRecord(t, l, both[0], "2")
+		wantRecord(t, l, "2", "after both have set one")
 	})
 }

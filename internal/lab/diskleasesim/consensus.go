@@ -85,12 +85,14 @@ func newBallot(w *sim.World, oracle oracleKind) *ballot {
 	switch n := 1 + 2*w.Rand.IntN(3); w.Rand.IntN(3) {
 	case 0:
 		b.store = &cell{w: w, worst: w.Between(delta, 36*delta)}
-		b.serves = disklease.RankedOverNotes
+		b.serves = func(m disklease.Proposer, id machine.ID) disklease.Proposer {
+			return disklease.RankedOverNotes(m, id, 0)
+		}
 	case 1:
 		b.store = newDisks(w, n)
 		atomic := w.Chance(0.5)
 		b.serves = func(m disklease.Proposer, id machine.ID) disklease.Proposer {
-			return quorumregister.Over(disklease.RankedOverNotes(m, id), quorumregister.Config{Writer: id, Bases: n, Atomic: atomic, Retry: delta}, ofDisks)
+			return quorumregister.Over(disklease.RankedOverNotes(m, id, 0), quorumregister.Config{Writer: id, Bases: n, Atomic: atomic, Retry: delta}, ofDisks)
 		}
 	case 2:
 		b.store = newActives(&b.parliament, n)

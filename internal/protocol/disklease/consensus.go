@@ -12,7 +12,7 @@ import (
 // kind, by whatever name it has, and nothing else: many may share an Oracle.
 //
 //	c := disklease.NewConsensus(id, 100*time.Millisecond)
-//	m := disklease.RankedOverNotes(c, id)        // At 0: a register of its own
+//	m := disklease.RankedOverNotes(c, id, 0)        // At 0: a register of its own
 //	m.Step(now, disklease.Propose{Value: mine})
 //	m.Step(now, leads)                           // what an Oracle reports, as it does
 //	… Decided{Value} comes out

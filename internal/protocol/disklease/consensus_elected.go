@@ -10,7 +10,7 @@ import (
 // oracle's outcomes into the consensus, and also reports them. Propose goes to the
 // consensus, all other inputs go to the oracle.
 //
-//	disklease.NewElected(oracle, disklease.RankedOverNotes(consensus, id), 1)
+//	disklease.NewElected(oracle, disklease.RankedOverNotes(consensus, id, 0), 1)
 //
 // The oracle's accesses are at At 0 to stores-1, those of the consensus come after. So
 // either may be wrapped, as by quorumregister: stores is then how many bases the

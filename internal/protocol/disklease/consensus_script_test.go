@@ -141,7 +141,7 @@ func (c *chamber) do(args []string) {
 func (c *chamber) sit(name string) {
 	s := &seat{name: name, id: machine.ID{0: name[0]}}
 	consensus := NewConsensus(s.id, 100*time.Millisecond)
-	if s.m = RankedOverNotes(consensus, s.id); c.bases != nil {
+	if s.m = RankedOverNotes(consensus, s.id, 0); c.bases != nil {
 		s.m = RankedOverBases(consensus, len(c.bases), 10*time.Millisecond)
 	}
 	c.seats[name] = s

@@ -58,6 +58,7 @@
 //     confirmed, nobody else can hold. It must not be said of a timestamp that was written and not
 //     confirmed, which may hide another holder, nor while anything acts for the claim. A write that the
 //     dead process left on its way has another timestamp, and is waited out. A lock delay is, too.
+//     Of a claim that waits it may be said by timestamp 0: its place in the queue is free.
 //   - δ travels in the record (T-1). All claims that race have read the same record and use
 //     its δ; one that has measured a greater δ writes it, with its claim, for the next. No
 //     record has less than the header's, and a deadline allows for no more than that. A

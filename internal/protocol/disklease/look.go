@@ -41,6 +41,7 @@ func (l *Lease) State() State {
 		st.Members[i].Dead = l.sight.dead[e.key()]
 		st.Members[i].Since = l.witness.entries[e.key()].since
 	}
+	st.Next = l.sight.first(l.note.ticket, l.cfg.ID)
 	return st
 }
 

@@ -80,7 +80,7 @@ type (
 	// record.
 	Measured struct{ Delay time.Duration }
 	// Ended says what a release would have said: the claim's process held by this stamp, and does not
-	// exist any more. See doc.go for when that may be said.
+	// exist any more. See doc.go for when that may be said. Stamp 0 is of a claim that waits.
 	Ended struct {
 		ID    machine.ID
 		Stamp uint64
@@ -118,6 +118,9 @@ type (
 type State struct {
 	Members []Member // the claims that hold it or did until they were cut off
 	Waiting int
+	// Next is the claim that this one lets go first of all that wait; zero if there is none. Look does not
+	// know it.
+	Next machine.ID
 }
 
 // Member is an entry of a register's record.

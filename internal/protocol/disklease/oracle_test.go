@@ -203,7 +203,7 @@ func TestElected(t *testing.T) {
 		}
 		return lease
 	}, machine.Now{})
-	e := NewElected(o, RankedOverNotes(NewConsensus(id, 10*time.Millisecond), id), 1)
+	e := NewElected(o, RankedOverNotes(NewConsensus(id, 10*time.Millisecond), id, 0), 1)
 	e.Step(machine.Now{}, Propose{[]byte("blue")})
 
 	var registers [2]machine.Value

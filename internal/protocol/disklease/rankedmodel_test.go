@@ -143,7 +143,7 @@ func newModel(n int, machines ...Proposer) *model {
 	m := &model{bases: make([]Ranked, n), ranks: 1 << 60}
 	for i, inner := range machines {
 		id := machine.ID{15: byte(i + 1)}
-		served := RankedOverNotes(inner, id)
+		served := RankedOverNotes(inner, id, 0)
 		if n > 0 {
 			served = RankedOverBases(inner, n, 1)
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/tenure-lease/tenure/internal/machine"
 )
@@ -13,6 +14,8 @@ import (
 // disklease did not write there, or no longer shows what it did. Nothing is taken for
 // committed and nothing is given up: the operation fails.
 var ErrBlock = errors.New("the register does not hold what a ranked register left in it")
+
+var errLate = errors.New("the stores took so long that one may have been restored since")
 
 // RankedOverNotes serves the RRReads and RRWrites of a machine by a register that can only
 // be read and written, and that nothing else may use. It is Disk Paxos (Gafni and Lamport,
@@ -58,14 +61,21 @@ var ErrBlock = errors.New("the register does not hold what a ranked register lef
 // agreement. So does a base that comes back from a backup: it has to be counted among the
 // t that failed, for ever, as no waiting makes up for the values that it forgot. A
 // machine does notice the loss of its own block, and reports ErrBlock.
-func RankedOverNotes(inner Proposer, id machine.ID) Proposer {
-	return &rankedNotes{inner: inner, id: id}
+//
+// A base may also be filled anew with what a majority of all the bases has, all of them others. So it
+// gets each block whose writing was complete, but not one that only this base and too few others had
+// acknowledged by then. Such a writing must never become complete: one that takes longer than patience
+// is done again, from the first base on, and a base is filled no sooner than patience after it
+// stopped to serve the machines before. With 0, no base may be filled anew.
+func RankedOverNotes(inner Proposer, id machine.ID, patience time.Duration) Proposer {
+	return &rankedNotes{inner: inner, id: id, patience: patience}
 }
 
 type rankedNotes struct {
-	inner Proposer
-	id    machine.ID
-	now   machine.Now
+	inner    Proposer
+	id       machine.ID
+	patience time.Duration
+	now      machine.Now
 
 	block block  // our own, as it is to be
 	saved bool   // our note is known to hold it
@@ -75,6 +85,7 @@ type rankedNotes struct {
 	opID   uint64 // the inner machine's
 	next   any    // the access to begin
 	access uint64 // the latest
+	begun  machine.Mono
 }
 
 // block is one writer's.
@@ -102,6 +113,8 @@ func (r *rankedNotes) Accessed(now machine.Now, in machine.Accessed) {
 	switch {
 	case in.Err != nil:
 		r.answer(nil, in.Err)
+	case !read && r.patience > 0 && now.Mono.Sub(r.begun) > r.patience:
+		r.answer(nil, errLate)
 	case read:
 		r.answer(r.judge(value))
 	case r.final():
@@ -125,6 +138,7 @@ func (r *rankedNotes) Ready() machine.Ready[Outcome] {
 	rd.Accesses = nil
 	if r.next != nil {
 		r.access++
+		r.begun = r.now.Mono
 		rd.Accesses = []machine.Access{{ID: r.access, Op: r.next}}
 		r.next = nil
 	}

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/tenure-lease/tenure/internal/machine"
 )
@@ -31,7 +33,7 @@ func TestWhatNotesMustNotShow(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			c := &probe{ops: []any{RRRead{rank(1, 1)}, RRRead{rank(1, 1)}}}
-			m := RankedOverNotes(c, me)
+			m := RankedOverNotes(c, me, 0)
 			shows := test.shows
 			for len(c.ends) < 2 {
 				for _, a := range m.Ready().Accesses {
@@ -57,7 +59,7 @@ func TestWhatNotesMustNotShow(t *testing.T) {
 func TestTheSeqOfADecision(t *testing.T) {
 	me, value := machine.ID{15: 1}, []byte("blue")
 	c := &probe{ops: []any{RRWrite{rank(1, 1), value}, RRWrite{last, value}, RRWrite{last, value}}}
-	m := RankedOverNotes(c, me)
+	m := RankedOverNotes(c, me, 0)
 	var seqs []uint64
 	var notes []machine.Noted
 	for len(c.ends) < 3 {
@@ -76,6 +78,58 @@ func TestTheSeqOfADecision(t *testing.T) {
 	}
 	if want := []uint64{7, 0}; !slices.Equal(seqs, want) {
 		t.Errorf("the decision is written under %d, want %d", seqs, want)
+	}
+}
+
+// What was written for longer than the patience counts for nothing, and is written again: a base that
+// acknowledged it may have been restored since.
+func TestLateWritesAreWrittenAgain(t *testing.T) {
+	const patience = time.Minute
+	me, value := machine.ID{15: 1}, []byte("blue")
+	for _, late := range []bool{false, true} {
+		c := &probe{ops: []any{RRRead{rank(1, 1)}, RRRead{rank(1, 1)}, RRWrite{rank(1, 1), value}, RRWrite{rank(1, 1), value}, RRWrite{last, value}}}
+		m := RankedOverNotes(c, me, patience)
+		now := machine.Now{Mono: 1}
+		m.Wake(now)
+		var notes []machine.Noted
+		var done []string
+		writes := 0
+		for len(c.ends) < len(c.ops) {
+			for _, a := range m.Ready().Accesses {
+				var reply any
+				took := time.Hour // reads may take any time
+				switch op := a.Op.(type) {
+				case machine.Note:
+					notes = []machine.Noted{{Writer: me, Data: op.Data}}
+					done = append(done, "note")
+				case machine.Read:
+					reply = machine.Value{Next: 7, Notes: notes}
+					done = append(done, "read")
+				case machine.Write:
+					done = append(done, "write")
+				}
+				if _, read := a.Op.(machine.Read); !read {
+					writes++
+					if took = patience; late && writes%2 == 1 {
+						took++
+					}
+				}
+				now.Mono = now.Mono.Add(took)
+				m.Accessed(now, machine.Accessed{ID: a.ID, Reply: reply})
+			}
+		}
+		want := "note read read note read read write"
+		if late {
+			want = "note note read note note read write"
+		}
+		for i, end := range c.ends {
+			if wrong := late && i%2 == 0; (end.Err != nil) != wrong {
+				t.Errorf("late %v: operation %d ends with %v, %v", late, i, end.Reply, end.Err)
+			}
+		}
+		if got := strings.Join(done, " "); got != want {
+			t.Errorf("late %v: the accesses are %s, want %s", late, got, want)
+		}
 	}
 }
 

@@ -48,6 +48,20 @@ func (s *sight) released(e entry) bool {
 // excludes it (see doc.go).
 func (s *sight) confirmed(e entry) bool { return s.notes[e.id].stamp == e.stamp }
 
+// first is the claim that waits and goes before all others, if it goes before one with this ticket.
+func (s *sight) first(ticket uint64, id machine.ID) machine.ID {
+	first := wish{id: id, ticket: ticket}
+	for _, w := range s.queue {
+		if first.ticket == 0 || w.before(first.ticket, first.id) {
+			first = w
+		}
+	}
+	if first.id == id {
+		return machine.ID{}
+	}
+	return first.id
+}
+
 // evidence is a value that a living claim has to change within Δ.
 type evidence struct {
 	value uint64
@@ -84,7 +98,7 @@ func (w *witness) look(now machine.Mono, s *sight, v machine.Value, me machine.I
 		e := w.wishes[noted.Writer].observe(now, n.heartbeat)
 		wishes[noted.Writer] = e
 		w.waiting = append(w.waiting, noted.Writer)
-		if s.begun.Sub(e.since) < patience {
+		if s.begun.Sub(e.since) < patience && !s.ended[stamp{id: noted.Writer}] {
 			s.queue = append(s.queue, wish{noted.Writer, n.ticket, n.slots})
 		}
 	}

@@ -93,8 +93,10 @@ func fits(path string, st *unix.Statx_t) error {
 // settle has nothing to do: O_SYNC did it.
 func settle(*os.File) error { return nil }
 
-// local reports whether a file is on a filesystem that is known to be one machine's. A network
-// filesystem may keep locks for each client alone, or give them up when a connection breaks.
+// local reports whether a file is on a filesystem that is known to be one machine's, and on which no
+// other file has its device and inode numbers. A network filesystem may keep locks for each client
+// alone, or give them up when a connection breaks. Bcachefs is left out: a snapshot of a subvolume has
+// the same numbers there, and a copy of a living holder's file in it is locked by nobody.
 func local(fd int) bool {
 	var fs unix.Statfs_t
 	return unix.Fstatfs(fd, &fs) == nil && localType(int64(fs.Type))
@@ -103,7 +105,7 @@ func local(fd int) bool {
 func localType(magic int64) bool {
 	const zfs = 0x2fc12fc1
 	switch magic {
-	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.BCACHEFS_SUPER_MAGIC,
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC,
 		unix.TMPFS_MAGIC, unix.RAMFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC, zfs:
 		return true
 	}

@@ -77,3 +77,16 @@ func TestFlagsOfFiles(t *testing.T) {
 		}
 	}
 }
+
+// Lifelines are only where locks tell of all processes, and where no two files have the same numbers.
+func TestFilesystemsWithLifelines(t *testing.T) {
+	for magic, want := range map[int64]bool{
+		unix.EXT4_SUPER_MAGIC: true, unix.XFS_SUPER_MAGIC: true, unix.BTRFS_SUPER_MAGIC: true, unix.OVERLAYFS_SUPER_MAGIC: true,
+		unix.NFS_SUPER_MAGIC: false, unix.FUSE_SUPER_MAGIC: false, unix.V9FS_MAGIC: false, unix.CEPH_SUPER_MAGIC: false,
+		unix.BCACHEFS_SUPER_MAGIC: false, // a snapshot has the numbers of the original
+	} {
+		if localType(magic) != want {
+			t.Errorf("filesystem %#x: lifelines are there: %v, want %v", magic, !want, want)
+		}
+	}
+}

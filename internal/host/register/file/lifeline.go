@@ -25,12 +25,17 @@ import (
 // the file, and then reads in it the stamp that the register shows, knows that the holder by that stamp
 // has ended. Package disklease says why that is as good as a release by the holder (disklease.Ended).
 //
+// A descriptor that was handed on, by inheritance or over a socket, only makes others wait, and so does a
+// process that is stopped or of which a core is dumped. A file that was unlinked, or whose directory was
+// renamed, is not found. A hard link to it is the same file, and bind mounts and namespaces show it as it is.
+// A process that was ended for a checkpoint and restored later is a copy, which nothing tells apart.
+//
 // Whatever else a process finds tells it nothing, and it waits as if there were no file. The content has
 // to be, byte for byte, what that holder would have written:
 //
 //   - in this boot of this machine, by whose kernel alone the lock is kept;
 //   - into this very file. A copy of it, as a backup makes, is locked by nobody while the holder lives.
-//     No other file has the device and inode numbers of one that a living process has open;
+//     No other file has the device and inode numbers of one that a living process has open: see local;
 //   - about this claim and this stamp, in this set of stores.
 //
 // And the filesystem has to be one that only this kernel writes to, see File.Local. The file needs
@@ -217,16 +222,15 @@ func (l *Lifelines) tidy(random byte) {
 	}
 }
 
-// left reports whether a file is nobody's and of no use. Of use are those of this boot by whose stamps
-// something was held, if they are wanted.
+// left reports whether a file is nobody's and of no use. Of use are those of this boot, if they are
+// wanted: of a claim that only waited, others have to know that its place in the queue is free.
 func (l *Lifelines) left(id machine.ID, wanted bool) bool {
 	f, err := l.sys.Open(l.path(id), os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err != nil || !f.Local() {
+	if !f.Local() {
 		return false
 	}
 	if free, err := f.Lock(true); err != nil || !free {
@@ -234,5 +238,5 @@ func (l *Lifelines) left(id machine.ID, wanted bool) bool {
 	}
 	b := make([]byte, lifelineSize)
 	_, _ = f.ReadAt(b, 0)
-	return !wanted || !bytes.HasPrefix(b, l.head()) || l.says(f, id, 0, st)
+	return !wanted || !bytes.HasPrefix(b, l.head())
 }

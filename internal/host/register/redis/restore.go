@@ -17,13 +17,14 @@ import (
 //
 //  1. shuts out all processes that have the store open;
 //  2. waits 2 Quiet: each write that was under way before, perhaps with this server's
-//     consent, is then complete at the others, or its writer has given up;
+//     consent, is then complete at the others, or its writer has given up, as proposers of
+//     agreements do after Quiet (disklease.RankedOverNotes);
 //  3. forgets everything, and copies all registers and notes from the others: a majority
 //     of the others and this one together hold every write that ever was complete;
 //  4. writes the header.
 //
-// The only store of its set (Of is 1) has no others. Its content is lost, and after the
-// wait none of it is a lease in force. Its tokens continue at the wall clock's milliseconds
+// The only store of its set (Of is 1) has no others. Its content is lost, agreements and records
+// too, and after the wait none of it is a lease in force. Its tokens continue at the wall clock's milliseconds
 // since 1970. They grow only as long as that clock does and a lease changes hands less than
 // once a millisecond.
 //
