@@ -36,7 +36,8 @@ that comes first runs it. Each other one leaves at once, and so does this one, f
 long after the beginning of a run as --every says. Let it be shorter than the time
 between two starts by more than hosts may be late: 20h for a job that is started each
 night. The store keeps when the last run began, by the clock of its host; clocks may be
-minutes apart. A run counts whether it succeeds or not. With --retry one that failed, or
+minutes apart. Peers keep that in memory, and lose it if a majority crashes at one time.
+A run counts whether it succeeds or not. With --retry one that failed, or
 whose host died, is run again by the next that comes.
 
 ` + guardHelp + `

@@ -295,6 +295,9 @@ func peerTable(w io.Writer, s flease.Status) {
 	if s.Clock != "" {
 		fmt.Fprintln(w, s.Clock)
 	}
+	if s.Incomplete {
+		fmt.Fprintln(w, "the records of --every are incomplete until enough of the others have shown theirs")
+	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "PEER\tADDRESS\tCONNECTED\tRTT\tERROR")
 	for _, m := range s.Peers {
