@@ -30,6 +30,9 @@ Leases are kept where --at says: in directories or on devices that machines shar
 Tenure server or an etcd, on Redis servers (see tenure lease init), or among machines
 that each run tenure peer. By default they are
 kept in a directory of this user's, and exclude only what this user runs on this machine.
+There, as in any one directory that only this machine writes to, a lease is free as soon
+as its holder and the command have ended, by kill -9 too, unless there is a --lock-delay.
+Elsewhere the lease of a holder that has died has to run out: see --ttl.
 
 With --every the command is run once a period, for jobs that many hosts start: the host
 that comes first runs it. Each other one leaves at once, and so does this one, for as

@@ -268,7 +268,7 @@ func peerStatusCommand() *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			defer cancel()
-			c, err := flease.Dial(ctx, path)
+			c, err := flease.Connect(ctx, flease.ClientConfig{Socket: path}) // whether a peer runs is the question
 			if err != nil {
 				return cli.Exit(cli.ExitUnavailable, err)
 			}

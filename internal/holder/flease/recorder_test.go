@@ -272,3 +272,22 @@ func TestAnEmptyRecord(t *testing.T) {
 		}
 	})
 }
+
+// TestAMinorityAcknowledgesNothing: a record is not acknowledged before a majority has it.
+func TestAMinorityAcknowledgesNothing(t *testing.T) {
+	inLab(t, 3, brief, func(l *lab) {
+		from := l.peers[0].Leaser()
+		defer from.Close()
+		lease := l.acquire(from, time.Minute, tenure.Claim{Name: "x", TTL: 3 * time.Second})
+		for _, other := range []string{"h2", "h3"} {
+			l.net.Cut("h1", other, 10*time.Second)
+			l.net.Cut(other, "h1", 10*time.Second)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		err := from.SetRecord(ctx, lease, []byte("one peer's"))
+		if !errors.Is(err, tenure.ErrUnavailable) || !strings.Contains(err.Error(), "1 of 3 peers have it, and it takes 2") {
+			t.Errorf("the holder's peer is cut off, and a record is set: %v", err)
+		}
+	})
+}

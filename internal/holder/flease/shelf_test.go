@@ -24,7 +24,7 @@ func TestOrderOfRecords(t *testing.T) {
 				t.Errorf("a shelf with room refuses %v", k)
 			}
 		}
-		if got := s.records["x"]; got.compare(tt.want) != 0 {
+		if got := s.records["x"]; got.Token != tt.want.Token || got.Number != tt.want.Number {
 			t.Errorf("%v and then %v: the shelf keeps %v, want %v", tt.first, tt.second, got, tt.want)
 		}
 	}
