@@ -25,6 +25,7 @@ type Habits struct {
 	Onlook float64 // the part of turns that only look
 	Reopen float64 // the part of turns at which a holder closes and opens anew
 	Kill   float64 // ... is killed
+	Break  float64 // ... ends tenures of others by force, as an operator does
 
 	Records bool // the holder of an exclusive lease sets its record
 }
@@ -149,6 +150,10 @@ func (h *Holder) work(me string, over chan struct{}, end func()) {
 			h.World.Count("killed", 1)
 			h.Process.End()
 			return
+		}
+		if what -= h.Habits.Break; what < 0 && !calm {
+			h.breakOne(name)
+			continue
 		}
 		h.claim(me, name)
 	}
