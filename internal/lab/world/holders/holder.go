@@ -27,7 +27,8 @@ type Habits struct {
 	Kill   float64 // ... is killed
 	Break  float64 // ... ends tenures of others by force, as an operator does
 
-	Records bool // the holder of an exclusive lease sets its record
+	Records bool          // the holder of an exclusive lease sets its record
+	Every   time.Duration // ... does work that is done once in so much time; 0: none
 }
 
 // Leaser is a holder's source of leases.
@@ -190,6 +191,9 @@ func (h *Holder) claim(me, name string) {
 	h.Judge.acquired(hold)
 	if h.Habits.Records && hold.Slots == 1 {
 		h.chronicle(l)
+	}
+	if h.Habits.Every > 0 && hold.Slots == 1 {
+		h.period(l)
 	}
 	most := h.Habits.Hold
 	if most == 0 {

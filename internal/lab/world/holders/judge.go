@@ -19,6 +19,7 @@ type Judge struct {
 	orphaned  map[string]bool   // the last tenure was not released
 	records   map[string]uint64 // token of the last record that was set
 	broken    map[string]broken // tenures that were ended by force
+	periods   map[string]*periods
 }
 
 // hold is a tenure that its process believes in.
@@ -30,7 +31,7 @@ type hold struct {
 
 // NewJudge makes the judge of a world.
 func NewJudge(w *world.World) *Judge {
-	return &Judge{w: w, held: map[string][]*hold{}, greatest: map[string]uint64{}, exclusive: map[string]uint64{}, orphaned: map[string]bool{}, records: map[string]uint64{}, broken: map[string]broken{}}
+	return &Judge{w: w, held: map[string][]*hold{}, greatest: map[string]uint64{}, exclusive: map[string]uint64{}, orphaned: map[string]bool{}, records: map[string]uint64{}, broken: map[string]broken{}, periods: map[string]*periods{}}
 }
 
 // acquired takes in a new tenure.
