@@ -17,8 +17,9 @@ var (
 	ErrClock = errors.New("clocks disagree")
 )
 
-// Recorder is a Leaser whose store keeps a record beside each lease, for the next holders. Engines over
-// storage and over etcd are Recorders.
+// Recorder is a Leaser whose store keeps a record beside each lease, for the next holders. All engines of
+// this module are Recorders. Storage and etcd keep records on disks. Peers (Flease) keep them in memory, as long as
+// no majority of the peers restarts at one time without its state.
 type Recorder interface {
 	// Record returns the record of a name, nil if it has none. It needs no lease. A record of no bytes is
 	// as good as none.
@@ -50,7 +51,7 @@ type Recorder interface {
 // record does under the lease.
 //
 // Two runs are never under way at once, as far as a lease can see to that. A run is repeated within the
-// period if its record is lost with the store, or with Retry.
+// period if its record is lost with the store (or with the memory of peers, see Recorder), or with Retry.
 type Periodic struct {
 	Leaser Leaser // a Recorder as well
 	Claim  Claim  // exclusive
@@ -189,7 +190,7 @@ func (p Periodic) recorder() (Recorder, error) {
 	rec, ok := p.Leaser.(Recorder)
 	switch {
 	case !ok:
-		return nil, fmt.Errorf("%w: this engine keeps no records, so that it cannot tell when %q was done: use storage or etcd", ErrClaim, p.Claim.Name)
+		return nil, fmt.Errorf("%w: this engine keeps no records, so that it cannot tell when %q was done: use another", ErrClaim, p.Claim.Name)
 	case p.Every <= 0:
 		return nil, fmt.Errorf("%w: a period of %v; give a positive time", ErrClaim, p.Every)
 	case p.Claim.Slots > 1:

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -123,10 +124,17 @@ func open(ctx context.Context, at string, look bool, holder file.Holder) (tenure
 		return nil, err
 	}
 	if l.Made() && at != atLocal {
-		h := l.Header()
-		fmt.Fprintf(os.Stderr, "tenure: made a store for leases of %v in %s, which was empty; if there should have been one, look whether it is mounted\n", h.Term, strings.Join(cfg.Paths, ", "))
+		fmt.Fprintln(os.Stderr, "tenure: "+madeAt(cfg.Paths, l.Header().Term))
 	}
 	return l, nil
+}
+
+// madeAt tells that empty directories have become stores.
+func madeAt(paths []string, term time.Duration) string {
+	if len(paths) == 1 {
+		return fmt.Sprintf("made a store for leases of %v in %s, which was empty; if there should have been one, look whether it is mounted", term, paths[0])
+	}
+	return fmt.Sprintf("made a set of %d stores for leases of %v in %s, which were empty; if there should have been stores, look whether all are mounted", len(paths), term, strings.Join(paths, ", "))
 }
 
 func unavailable(at string) func(tenure.Leaser, error) (tenure.Leaser, error) {

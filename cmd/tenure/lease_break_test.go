@@ -122,9 +122,15 @@ func TestABreakIsNotWaitedForForEver(t *testing.T) {
 	}
 }
 
-// A lease in a directory is another's at once when it is broken, and without --yes it stays.
+// A lease in storage is another's at once when it is broken, and without --yes it stays.
 func TestBreakCommand(t *testing.T) {
-	at := "file://" + t.TempDir()
+	for _, at := range []string{"file://" + t.TempDir(), "redis://" + redisServer(t).Addr()} {
+		testBreak(t, at)
+	}
+}
+
+func testBreak(t *testing.T, at string) {
+	t.Helper()
 	if out, err := command(t, "lease", "init", "--at", at, "--ttl", "30s", "--delay", "200ms"); err != nil {
 		t.Fatalf("%s, %v", out, err)
 	}
@@ -147,5 +153,8 @@ func TestBreakCommand(t *testing.T) {
 	next, err := l.TryAcquire(t.Context(), tenure.Claim{Name: "n"})
 	if err != nil || next.Token() <= held.Token() {
 		t.Errorf("after the break a claim gets %v, %v, want it held with a greater token than %d", next, err, held.Token())
+	}
+	if code, out, _ := ran(t, "lease", "break", "n", "--yes", "--token", fmt.Sprint(held.Token()), "--at", at); code != cli.ExitNotAcquired || out != "" || next.Check() != nil {
+		t.Errorf("at %s: to break the tenure before once more ends with %d, %q, and the next holder has %v; want %d, and that it holds", at, code, out, next.Check(), cli.ExitNotAcquired)
 	}
 }

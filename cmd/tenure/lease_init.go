@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/holder/redis"
 	"github.com/tenure-lease/tenure/internal/holder/storage"
 	"github.com/tenure-lease/tenure/internal/host/register"
+	onredis "github.com/tenure-lease/tenure/internal/host/register/redis"
 )
 
 // madeStores is what `lease init` prints.
@@ -51,7 +54,13 @@ devices and for Redis, and to be sure that it is the right directory.
 
 Directories are used with direct I/O, so that machines see each other's writes; where
 the filesystem has none, --single-host makes a store for one machine's processes.
-On NFS, mount with noac.`,
+On NFS, mount with noac.
+
+` + fmt.Sprintf(`The exit code is
+  0    the stores are made
+  %d   wrong usage, such as leases that are too short for the storage; nothing was made
+  %d   a place cannot be reached, or failed
+  %d   there is a store already, or anything else; nothing was made`, cli.ExitUsage, cli.ExitUnavailable, cli.ExitCannotMake),
 		Example: `  # A directory that machines share.
   tenure lease init --at file:///mnt/shared/leases
 
@@ -70,7 +79,7 @@ On NFS, mount with noac.`,
 			}
 			h, err := initStores(context.Background(), at, spec)
 			if err != nil {
-				return err
+				return initTrouble(err)
 			}
 			made := madeStores{
 				At: at, Set: h.Set.String(), Stores: h.Of, TTLMS: millis(h.Term), DelayMS: millis(h.Delay), Measured: spec.Delay == 0,
@@ -117,6 +126,17 @@ func initStores(ctx context.Context, at string, spec file.Spec) (register.Header
 		return redis.Init(ctx, cfg, spec.Spec)
 	}
 	return register.Header{}, cli.Usagef("%s needs no stores: init is for file:///DIRECTORY and redis://SERVER", at)
+}
+
+// initTrouble gives an error of init the exit code that it deserves.
+func initTrouble(err error) error {
+	switch {
+	case errors.As(err, new(register.ChoiceError)):
+		return cli.Usage(err)
+	case errors.Is(err, fs.ErrExist), errors.Is(err, onredis.ErrExists), errors.Is(err, register.ErrForeign):
+		return cli.Otherwise(cli.ExitCannotMake, err)
+	}
+	return cli.Otherwise(cli.ExitUnavailable, err)
 }
 
 func (m madeStores) table(w io.Writer, h register.Header) {

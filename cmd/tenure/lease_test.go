@@ -135,6 +135,42 @@ func TestLookingMakesNothing(t *testing.T) {
 	}
 }
 
+// The making of stores is told in the number of the directories.
+func TestStoresThatWereMade(t *testing.T) {
+	for want, paths := range map[string][]string{
+		"made a store for leases of 15s in /a, which was empty; if there should have been one, look whether it is mounted":                     {"/a"},
+		"made a set of 2 stores for leases of 15s in /a, /b, which were empty; if there should have been stores, look whether all are mounted": {"/a", "/b"},
+	} {
+		if got := madeAt(paths, 15*time.Second); got != want {
+			t.Errorf("in %q: %q, want %q", paths, got, want)
+		}
+	}
+}
+
+// An error of lease init has an exit code that says whether the command line, the place or its content is to be changed.
+func TestExitCodesOfInit(t *testing.T) {
+	dir, used := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(used, "thesis"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := command(t, "lease", "init", "--at", "file://"+dir, "--single-host", "--delay", "20ms"); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]int{
+		"file://" + dir:  cli.ExitCannotMake,
+		"file://" + used: cli.ExitCannotMake,
+		"file://" + t.TempDir() + " --ttl 1s --delay 1s":             cli.ExitUsage,
+		"file://" + t.TempDir() + " --handles 3 --single-host":       cli.ExitUsage,
+		"file://" + filepath.Join(used, "thesis") + " --single-host": cli.ExitUsage, // for how many?
+		"file://relative":                      cli.ExitUsage,
+		"file://" + filepath.Join(dir, "none"): cli.ExitUnavailable,
+		"redis://127.0.0.1:1":                  cli.ExitUnavailable,
+	} {
+		_, err := command(t, append([]string{"lease", "init", "--at"}, strings.Fields(args)...)...)
+		wantExit(t, err, want)
+	}
+}
+
 // An error about a server shows how to start one, for each way to name one.
 func TestHowToStartAServer(t *testing.T) {
 	for at, want := range map[string]bool{"etcd://a": true, "etcds://a": true, "redis://a": false, "file:///a": false, "local": false} {

@@ -30,13 +30,17 @@ Leases are kept where --at says: in directories or on devices that machines shar
 Tenure server or an etcd, on Redis servers (see tenure lease init), or among machines
 that each run tenure peer. By default they are
 kept in a directory of this user's, and exclude only what this user runs on this machine.
+There, as in any one directory that only this machine writes to, a lease is free as soon
+as its holder and the command have ended, by kill -9 too, unless there is a --lock-delay.
+Elsewhere the lease of a holder that has died has to run out: see --ttl.
 
 With --every the command is run once a period, for jobs that many hosts start: the host
 that comes first runs it. Each other one leaves at once, and so does this one, for as
 long after the beginning of a run as --every says. Let it be shorter than the time
 between two starts by more than hosts may be late: 20h for a job that is started each
 night. The store keeps when the last run began, by the clock of its host; clocks may be
-minutes apart. A run counts whether it succeeds or not. With --retry one that failed, or
+minutes apart. Peers keep that in memory, and lose it if a majority crashes at one time.
+A run counts whether it succeeds or not. With --retry one that failed, or
 whose host died, is run again by the next that comes.
 
 ` + guardHelp + `

@@ -125,7 +125,7 @@ func (c cluster) find(which string) (listedMember, error) {
 	case len(found) == 0:
 		err := fmt.Errorf("there is no member %s; the members are %s", which, c.names())
 		if slices.ContainsFunc(c.Members, func(m listedMember) bool { return m.Name == "" }) {
-			err = fmt.Errorf("%w; one that has not started is known by its ID and its peer URL only", err)
+			err = notYet{fmt.Errorf("%w; one that was added and has not started is known by its ID and its peer URL only: start it with the command that `tenure member add` has printed", err), "started"}
 		}
 		return listedMember{}, err
 	case len(found) > 1:

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -28,11 +31,42 @@ type memberChange struct {
 	check                     func(c cluster, m listedMember, yes bool) (remark string, err error)
 	change                    func(ctx context.Context, client *clientv3.Client, c cluster, m listedMember) error
 	says                      func(m listedMember) string
+	waits                     bool // for a member that has just been started, as --wait says
+}
+
+// notYet is an error that may be over in a moment: a member has just been started.
+type notYet struct {
+	error
+	lacks string // what the member has not done yet
+}
+
+func (e notYet) Unwrap() error { return e.error }
+
+// moment is how long a change waits for a member that has just been started.
+const moment = 10 * time.Second
+
+// insist tries again, as long as patience lasts, while a member has only just been started. It says so once to
+// people, and then for what it waits.
+func insist(patience wait, words io.Writer, which string, try func() error) error {
+	end, told := time.Now().Add(patience.limit), ""
+	for {
+		err := try()
+		var early notYet
+		if !errors.As(err, &early) || !time.Now().Before(end) {
+			return err
+		}
+		if words != nil && early.lacks != told {
+			fmt.Fprintf(words, "tenure: waiting for %s, which has not %s yet\n", which, early.lacks)
+			told = early.lacks
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
 }
 
 func (mc memberChange) command(at *string) *cobra.Command {
 	var o cli.Output
 	var yes bool
+	patience := wait{limit: moment, set: true}
 	cmd := &cobra.Command{
 		Use: mc.use, Short: mc.short, Long: mc.long, Example: mc.example, Args: oneMember,
 		ValidArgsFunction: completeMembers(at),
@@ -42,7 +76,7 @@ func (mc memberChange) command(at *string) *cobra.Command {
 					return err
 				}
 			}
-			return withCluster(*at, func(ctx context.Context, client *clientv3.Client, c cluster) error {
+			try := func(ctx context.Context, client *clientv3.Client, c cluster) error {
 				m, err := c.find(args[0])
 				if err != nil {
 					return err
@@ -59,8 +93,15 @@ func (mc memberChange) command(at *string) *cobra.Command {
 				}
 				say(cmd, remark)
 				return o.Print(cmd.OutOrStdout(), changedMember{m.ID, m.Name, mc.done}, func() { fmt.Fprintln(cmd.OutOrStdout(), mc.says(m)) })
-			})
+			}
+			if !mc.waits {
+				patience.limit = 0
+			}
+			return insist(patience, people(), args[0], func() error { return withCluster(*at, try) })
 		},
+	}
+	if mc.waits {
+		cmd.Flags().Var(&patience, "wait", "how long to wait for a member that has just been started; 0 to try once")
 	}
 	if mc.yes != "" {
 		cmd.Flags().BoolVar(&yes, "yes", false, mc.yes)
@@ -108,17 +149,24 @@ over first.`,
 
 func memberPromoteCommand(at *string) *cobra.Command {
 	return memberChange{
-		use:     "promote MEMBER",
-		short:   "Give a learner its vote, once it has caught up",
-		long:    `Gives a learner a vote. The server refuses that until the learner has almost all of the log.`,
-		example: "  tenure member promote d",
+		use:   "promote MEMBER",
+		short: "Give a learner its vote, once it has caught up",
+		long: `Gives a learner a vote. The server refuses that until the learner has almost all of the log.
+A member that has just been started is known by its name, and catches up, within a moment:
+--wait says how long to wait for that.`,
+		example: "  tenure member promote d\n  tenure member promote d --wait 10m   # with a large log",
+		waits:   true,
 		done:    "promoted",
 		yes:     "promote it even if too few voters will be up",
 		check: func(c cluster, m listedMember, yes bool) (remark string, err error) {
 			if !m.Learner {
 				return "", fmt.Errorf("%s votes already", m)
 			}
-			return c.voting().with(m).permits("the promotion of "+m.String(), yes, "start "+m.String()+" first")
+			remark, err = c.voting().with(m).permits("the promotion of "+m.String(), yes, "start "+m.String()+" first")
+			if err != nil && !m.Reachable {
+				err = notYet{err, "started"}
+			}
+			return remark, err
 		},
 		change: func(ctx context.Context, client *clientv3.Client, _ cluster, m listedMember) error {
 			_, err := client.MemberPromote(ctx, m.id)

@@ -22,7 +22,7 @@ var memberRefusals = []struct {
 	{rpctypes.ErrPeerURLExist, "another member is at this peer URL: see `tenure member list`, and remove that one first, or give another URL"},
 	{rpctypes.ErrMemberBadURLs, "want one peer URL, http://host:port, or https://host:port where the members use TLS"},
 	{rpctypes.ErrMemberNotLearner, "it votes already"},
-	{rpctypes.ErrMemberLearnerNotReady, "it has not caught up with the leader: look with `tenure member list` whether it runs and its APPLIED grows, and try again"},
+	{rpctypes.ErrMemberLearnerNotReady, "it has not caught up with the leader: look with `tenure member list` whether it runs and its APPLIED grows, and try again, or give it time with --wait"},
 	{rpctypes.ErrTooManyLearners, "there are as many learners as --max-learners of the leader allows: promote or remove one first, or add it without --learner"},
 	{rpctypes.ErrMemberNotEnoughStarted, "it is the last voter, without which there is no cluster; to give the cluster up, stop it"},
 	{rpctypes.ErrUnhealthy, "the leader has not heard from a majority of the voters that there would be: start those that are down, or remove them, first"},
@@ -34,9 +34,14 @@ var memberRefusals = []struct {
 // answered may have been made.
 func memberTrouble(doing string, err error) error {
 	for _, r := range memberRefusals {
-		if errors.Is(err, r.err) {
-			return fmt.Errorf("cannot %s: %s", doing, r.says)
+		if !errors.Is(err, r.err) {
+			continue
 		}
+		said := fmt.Errorf("cannot %s: %s", doing, r.says)
+		if r.err == rpctypes.ErrMemberLearnerNotReady {
+			return notYet{said, "caught up"}
+		}
+		return said
 	}
 	why := err.Error()
 	code := status.Code(err)

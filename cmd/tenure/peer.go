@@ -280,7 +280,7 @@ func peerStatusCommand() *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			defer cancel()
-			c, err := flease.Dial(ctx, path)
+			c, err := flease.Connect(ctx, flease.ClientConfig{Socket: path}) // whether a peer runs is the question
 			if err != nil {
 				return cli.Exit(cli.ExitUnavailable, err)
 			}
@@ -306,6 +306,9 @@ func peerTable(w io.Writer, s flease.Status) {
 		time.Duration(s.TMaxMS)*time.Millisecond, time.Duration(s.EpsilonMS)*time.Millisecond)
 	if s.Clock != "" {
 		fmt.Fprintln(w, s.Clock)
+	}
+	if s.Incomplete {
+		fmt.Fprintln(w, "the records of --every are incomplete until enough of the others have shown theirs")
 	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "PEER\tADDRESS\tCONNECTED\tRTT\tERROR")

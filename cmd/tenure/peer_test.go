@@ -115,7 +115,10 @@ func TestPeerTable(t *testing.T) {
 	s := flease.Status{Self: 1, Addr: "b:1", Epoch: 2, Claims: 3, TMaxMS: 3000, EpsilonMS: 20, SilentMS: 1500, Clock: "the clock is odd"}
 	s.Peers = []flease.MemberStatus{{Index: 0, Addr: "a:1", Connected: true, RTTMS: 1.5}, {Index: 2, Addr: "c:1", Error: "one\ntwo"}}
 	peerTable(&b, s)
-	s.Serving = true
+	if strings.Contains(b.String(), "incomplete") {
+		t.Errorf("a peer that misses no record says otherwise:\n%s", &b)
+	}
+	s.Serving, s.Incomplete = true, true
 	peerTable(&b, s)
 	lines := map[string]bool{}
 	for line := range strings.Lines(b.String()) {
@@ -124,6 +127,7 @@ func TestPeerTable(t *testing.T) {
 	for _, want := range []string{
 		"peer 1 at b:1: silent for another 1.5s; epoch 2, 3 claims, t_max 3s, ε 20ms", "peer 1 at b:1: serving; epoch 2, 3 claims, t_max 3s, ε 20ms",
 		"0 a:1 true 1.50ms", "2 c:1 false - one; two", "the clock is odd",
+		"the records of --every are incomplete until enough of the others have shown theirs",
 	} {
 		if !lines[want] {
 			t.Errorf("no line %q in\n%s", want, &b)

@@ -34,7 +34,8 @@ func Open(ctx context.Context, cfg Config) (tenure.Leaser, error) {
 // Dial connects to the peer on this machine that listens at the path; `tenure peer`
 // listens at /run/tenure/peer.sock by default. The
 // Leaser is a tenure.Awaiter as well. Its leases end with this process, and are released by Close.
-// If no peer answers, the error wraps tenure.ErrUnavailable.
+// While nobody listens there, Dial waits for a peer that is about to start: until ctx ends, and five
+// seconds at most if ctx has no deadline. If no peer answers, the error wraps tenure.ErrUnavailable.
 func Dial(ctx context.Context, path string) (tenure.Leaser, error) {
 	c, err := flease.Dial(ctx, path)
 	if err != nil {

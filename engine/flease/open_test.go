@@ -52,7 +52,9 @@ func TestOpenFails(t *testing.T) {
 	if l, err := flease.Open(t.Context(), flease.Config{}); l != nil || !errors.Is(err, flease.ErrConfig) {
 		t.Errorf("an empty Config opens %v, %v; want nil and %v", l, err, flease.ErrConfig)
 	}
-	if l, err := flease.Dial(t.Context(), filepath.Join(t.TempDir(), "none")); l != nil || !errors.Is(err, tenure.ErrUnavailable) {
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if l, err := flease.Dial(ctx, filepath.Join(t.TempDir(), "none")); l != nil || !errors.Is(err, tenure.ErrUnavailable) {
 		t.Errorf("where no peer listens: %v, %v; want nil and %v", l, err, tenure.ErrUnavailable)
 	}
 }

@@ -15,6 +15,7 @@ const (
 	ExitFailure     = 1
 	ExitUsage       = 64 // the command line makes no sense: nothing was done
 	ExitUnavailable = 69 // the store cannot be reached or does not answer, or failed: no command was run
+	ExitCannotMake  = 73 // there is something else where a store was to be made: nothing was made
 	ExitNotAcquired = 75 // somebody else holds the lease: no command was run
 	ExitLost        = 76 // the lease was lost and the command stopped
 	ExitConfig      = 78 // clocks of hosts contradict each other: no command was run

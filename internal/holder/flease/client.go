@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/tenure-lease/tenure"
@@ -48,9 +50,37 @@ type ClientConfig struct {
 	Clock clock.Clock
 }
 
-// Dial connects to the peer that listens at the path.
+// Dial connects to the peer that listens at the path, or is about to, see Await.
 func Dial(ctx context.Context, path string) (*Client, error) {
-	return Connect(ctx, ClientConfig{Socket: path})
+	return Await(ctx, ClientConfig{Socket: path})
+}
+
+// awaitLimit is how long a caller without a deadline waits for a peer to listen.
+const awaitLimit = 5 * time.Second
+
+// Await is Connect for a peer that may be about to start: while nobody listens at the socket, it waits
+// until ctx ends, and no longer than some seconds if ctx has no deadline.
+func Await(ctx context.Context, cfg ClientConfig) (*Client, error) {
+	if _, bounded := ctx.Deadline(); !bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, awaitLimit, holder.ErrPatience)
+		defer cancel()
+	}
+	var absent error
+	for {
+		c, err := Connect(ctx, cfg)
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+			absent = err
+		case absent == nil || ctx.Err() == nil: // nobody is awaited, or nobody else
+			return c, err
+		case err == nil:
+			return c, nil
+		}
+		if cut := wait(ctx, 50*time.Millisecond); cut != nil {
+			return nil, fmt.Errorf("%w: %w", absent, cut)
+		}
+	}
 }
 
 // Connect connects to a peer.

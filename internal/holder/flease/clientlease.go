@@ -73,7 +73,7 @@ func (e clientEngine) Contend(in holder.Call, c tenure.Claim) (holder.Claim, err
 	}
 	r := request{
 		Op: "acquire", Name: c.Name, Holder: c.Holder, Slots: c.Slots, Try: in.Try,
-		TTLMS: roundUp(c.TTL).Milliseconds(), LockDelayMS: roundUp(c.LockDelay).Milliseconds(),
+		TTLMS: c.TTL.Milliseconds(), LockDelayMS: roundUp(c.LockDelay).Milliseconds(),
 	}
 	if e.anyTTL {
 		// It is 0 if the lock delay leaves no room, and the peer refuses it then.

@@ -16,8 +16,8 @@
 // A [Peer] steps the protocol and passes its reports on (peer.go, wire.go, outcome.go). A claim
 // embeds holder.Lease (lease.go, acquire.go). Peers compare their terms (terms.go) and follow the
 // list of members (members.go, change.go). A peer that is closed leaves its promises in a file
-// (snapshot.go). A session serves a client at the peer (serve.go, session.go); a [Client] has the
-// same in its own process (client.go, clientconn.go, clientlease.go). Both speak lines of
+// (snapshot.go). Peers keep records (shelf.go, recorder.go). A session serves a client at the peer (serve.go, session.go); a [Client] has the
+// same in its own process (client.go, clientconn.go, clientlease.go, clientrecord.go). Both speak lines of
 // socket.go.
 //
 // # The socket
@@ -47,6 +47,8 @@
 //     cancel ends it;
 //   - list, of the names that begin with "name"; the answers are events "names", of which all but
 //     the last have "more";
+//   - record, which is answered with the "record" of the name, or "none"; and set record, with the
+//     "record" of the held claim in "ids", which is answered with "recorded";
 //   - status.
 //
 // The end of a connection is no release, because the client's work may still run. So its leases
@@ -71,4 +73,42 @@
 //
 // In the other direction, the client's belief ends with the deadline that it was told, and the
 // peer releases nothing before that. So exclusion needs no message either.
+//
+// # Records
+//
+// A record is kept beside the lease of a name, in the memory of all members (tenure.Recorder). The
+// protocol's register would not do: it forgets on purpose, after W, and a record may be wanted a
+// year later.
+//
+// Records are ordered by the token of their tenure and by their number within it, and a peer keeps the
+// newest. So a holder that was stopped cannot write over a later one's, and writers need no rounds to
+// find an order. Records travel by questions (peer.Ask). The writer only says that it has a newer one:
+// the others dial it and fetch it, so that a stranger's word makes no record.
+//
+// Peers that start have forgotten, unless they restore a State. Let n be the number of members and
+// m a majority. A peer that starts is incomplete: it keeps what it is given, and counts for no read. It
+// asks all others for all records until
+//
+//	(a) n-m+1 that are complete have shown theirs; or
+//	(b) m peers, itself included, are incomplete at one moment. No question can bring back then
+//	    what only they had, and the cluster may be a new one.
+//
+// A record is acknowledged when m members have it at one moment: in two rounds, of which the second
+// begins when the first has been answered, in one life each. To count acknowledgments of different
+// moments would not do. Let 1 have it, restart, and hear from 2 and 3, which have nothing yet. Then 2
+// takes it. The writer has heard of two, and only one has it.
+//
+// Claim: a record that was acknowledged is read, or a later one, as long as no majority is incomplete
+// at one moment. At the moment of the acknowledgment at most n-m members are without it. Let p be the
+// first of the others that becomes complete without it, after a restart. By (a), n-m+1 complete
+// members showed nothing of it after that moment. None of these has ever had it, or p were not
+// the first; but they are at most n-m. By (b), a majority was incomplete at one moment. So there is no p,
+// and of m complete members that answer a read at least one has it.
+//
+// A read passes on what it shows before it returns it, in the same way, so that the next shows it, too.
+//
+// A change of the list does no harm if it replaces or adds one member, and the newcomer is complete before
+// the next change. Answers under another list do not count. Of those that stay, at least m-1 have the
+// record and n-m are without it, so that the newcomer gets it by (a). Removals wear the claim out: each
+// may take a peer that has the record.
 package flease

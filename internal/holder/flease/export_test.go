@@ -73,3 +73,11 @@ func (c *Client) Connections() int {
 	defer c.mu.Unlock()
 	return len(c.conns)
 }
+
+// Keep puts a record on the peer's shelf, as of a tenure with the token.
+func (p *Peer) Keep(name string, token uint64, record []byte) bool {
+	return p.shelf.put(kept{Name: name, Token: token, Data: record})
+}
+
+// RecordsMax bounds the names whose records a peer keeps.
+const RecordsMax = recordsMax

@@ -26,6 +26,8 @@ type claim struct {
 	freed chan struct{}    // closed once gone is set; made by the first caller that waits for it
 	gone  *flease.Released // how the machine has dropped it; nil before
 	moved chan struct{}    // nudged by renewals; made by watched
+
+	records uint64 // that were set
 }
 
 var _ tenure.Lease = (*claim)(nil)

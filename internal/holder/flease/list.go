@@ -22,6 +22,8 @@ type inquiry struct {
 	Names  bool   `json:"names"`
 	Prefix string `json:"prefix,omitempty"`
 	After  string `json:"after,omitempty"`
+
+	Record *recordQuestion `json:"record,omitempty"` // it asks for records instead
 }
 
 // knownNames is the answer. A Silent peer has forgotten its promises and does not count.

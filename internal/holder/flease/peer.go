@@ -49,6 +49,8 @@ type Peer struct {
 	health
 	wishes
 
+	shelf shelf
+
 	watcher *Leaser // the peer's own, for watches
 }
 
@@ -92,6 +94,7 @@ func Start(ctx context.Context, cfg Config) (*Peer, error) {
 		health: health{troubles: map[machine.NodeID]error{}, heard: map[machine.NodeID]heard{}},
 		wishes: wishes{claims: map[uint64]*claim{}, looks: map[uint64]chan flease.Observed{}, watches: map[string]*watch{}, snapshot: make(chan *flease.Record, 1)},
 	}
+	p.shelf = shelf{records: map[string]kept{}, fetches: map[string]bool{}, whole: cfg.fresh}
 	if p.members, err = cfg.Membership(ctx, Members{}); err != nil {
 		return nil, err
 	}
@@ -170,6 +173,7 @@ func Start(ctx context.Context, cfg Config) (*Peer, error) {
 	p.spawn(p.followMembers)
 	p.spawn(p.compareAgain)
 	p.spawn(p.keepAwake)
+	p.spawn(p.recollect)
 	if cfg.CheckClock {
 		p.spawn(p.watchClock)
 	}

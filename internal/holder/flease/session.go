@@ -140,6 +140,10 @@ func (s *session) handle(r request) error {
 		return s.await(r)
 	case "list":
 		return s.list(r)
+	case "record":
+		return s.record(r)
+	case "set record":
+		return s.setRecord(r)
 	case "status":
 		st := s.peer.Status()
 		return s.lines.send(event{Event: "status", ID: r.ID, Status: &st})

@@ -17,8 +17,8 @@ import (
 // it sends a message: a second start from the same file would forget the promises in between (E5).
 
 // snapshotMagic begins the file. It is followed by the terms' id and the peer's index, which the
-// next start must have, too, by the record, and by a CRC32C of all.
-const snapshotMagic = "TENUREFL"
+// next start must have, too, by the names' records, by the machine's record, and by a CRC32C of all.
+const snapshotMagic = "TENUREF2"
 
 func (p *Peer) snapshotPath() string {
 	return filepath.Join(p.cfg.State, fmt.Sprintf("flease-%d.snapshot", p.self))
@@ -69,8 +69,12 @@ func (p *Peer) parseSnapshot(file []byte) (*flease.Record, error) {
 	if magic != snapshotMagic || id != p.terms().id() || self != uint64(p.self) {
 		return nil, errors.New("it is another peer's, or of a cluster with other terms")
 	}
+	records := body.Bytes()
 	r := new(flease.Record)
-	return r, r.UnmarshalBinary(body.Rest)
+	if err := r.UnmarshalBinary(body.Rest); err != nil {
+		return nil, err
+	}
+	return r, p.shelf.restore(records)
 }
 
 // sealSnapshot returns the file of a record.
@@ -79,6 +83,7 @@ func (p *Peer) sealSnapshot(record []byte) []byte {
 	w.Put([]byte(snapshotMagic))
 	w.Uint64(p.terms().id())
 	w.Uint64(uint64(p.self))
+	w.Bytes(p.shelf.save())
 	w.Put(record)
 	w.Uint32(wire.Checksum(w))
 	return w

@@ -47,7 +47,8 @@ type request struct {
 	Slots       int          `json:"slots,omitempty"`
 	Try         bool         `json:"try,omitempty"`
 	Tokens      []string     `json:"tokens,omitempty"` // of the holders that the sender of await knows
-	IDs         []uint64     `json:"ids,omitempty"`    // of the claims that alive names
+	IDs         []uint64     `json:"ids,omitempty"`    // of the claims that alive names, or of the one whose record is set
+	Record      []byte       `json:"record,omitempty"`
 }
 
 // event is a line from the peer.
@@ -66,6 +67,8 @@ type event struct {
 	Status  *Status       `json:"status,omitempty"`
 	Names   []string      `json:"names,omitempty"`
 	More    bool          `json:"more,omitempty"` // names follow in another event
+	Record  []byte        `json:"record,omitempty"`
+	None    bool          `json:"none,omitempty"` // there is no record
 }
 
 // reasons are words for the errors that callers distinguish. The first that fits counts.

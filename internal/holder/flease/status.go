@@ -19,6 +19,10 @@ type Status struct {
 	SilentMS int64 `json:"silent_ms,omitempty"`
 	// Claims is the number of claims of this process and its clients, held ones included.
 	Claims int `json:"claims"`
+	// Records is the number of names whose records the peer keeps. Incomplete: it has started without some
+	// of them, and has not heard from enough of the others since.
+	Records    int  `json:"records"`
+	Incomplete bool `json:"records_incomplete,omitempty"`
 	// Renewals is the number of renewals since the start. RenewedAt is the part of the TTL within
 	// which 50, 99 and 100 % of the last million or so were confirmed. A half is on time.
 	Renewals  uint64     `json:"renewals"`
@@ -44,11 +48,12 @@ type MemberStatus struct {
 func (p *Peer) Status() Status {
 	now := p.cfg.clocks()
 	renewed := p.renewals.recent()
+	records, whole := p.shelf.size()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := Status{
 		Cluster: p.cfg.Cluster, Self: p.self, Addr: p.cfg.Self, Epoch: p.members.Epoch, Active: p.activeEpoch.Load(),
-		Serving: p.serving, Claims: len(p.claims),
+		Serving: p.serving, Claims: len(p.claims), Records: records, Incomplete: !whole,
 		Renewals: p.renewals.count.Load(), RenewedAt: [3]float64{renewed.Quantile(0.5), renewed.Quantile(0.99), renewed.Quantile(1)},
 		TMaxMS: p.cfg.TMax.Milliseconds(), EpsilonMS: p.cfg.Epsilon.Milliseconds(),
 	}

@@ -80,11 +80,15 @@ func (p *Peer) terms() terms {
 	}
 }
 
-// answer answers a question with this peer's terms, or with the names that it knows.
+// answer answers a question with this peer's terms, or with the names or records that it knows.
 func (p *Peer) answer(say []byte) []byte {
 	var said any = p.terms()
 	var in inquiry
-	if len(say) > 0 && json.Unmarshal(say, &in) == nil && in.Names {
+	switch {
+	case len(say) == 0 || json.Unmarshal(say, &in) != nil:
+	case in.Record != nil:
+		said = p.shown(*in.Record)
+	case in.Names:
 		said = p.names(in)
 	}
 	b, err := json.Marshal(said)

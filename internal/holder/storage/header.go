@@ -39,7 +39,7 @@ func (s Spec) Header(n int) (register.Header, error) {
 		h.Drift = usualDrift
 	}
 	if least := disklease.MinTerms * h.Delay; h.Term < least {
-		return h, fmt.Errorf("leases of %v are too short for accesses that take up to %v: a renewal could not be confirmed in time; make them at least %v", h.Term, h.Delay, least)
+		return h, register.Choice(fmt.Errorf("leases of %v are too short for accesses that take up to %v: a renewal could not be confirmed in time; make them at least %v", h.Term, h.Delay, least))
 	}
 	rand.Read(h.Set[:]) // never fails
 	return h, nil

@@ -24,3 +24,11 @@ var (
 	// ErrTooLong is a name, data or a note of more bytes than every store takes.
 	ErrTooLong = errors.New("too long")
 )
+
+// ChoiceError is an error about what a caller has asked for, and not about the stores: nothing was done.
+type ChoiceError struct{ error }
+
+// Choice marks an error as a ChoiceError.
+func Choice(err error) error { return ChoiceError{err} }
+
+func (e ChoiceError) Unwrap() error { return e.error }

@@ -29,6 +29,8 @@
 //   - Orphans and liveness: once nothing fails, every claim is served within a bound, by the
 //     same clients over the same connections as before.
 //   - Early loss: once nothing fails, no lease is lost.
+//   - Records: one that was acknowledged stays as long as no majority of the members has forgotten at one
+//     moment, and none is of a tenure that is still to come.
 //   - Memory: once everything is released, peers have no claims and remember no names.
 //   - Words: no error states a thing twice, or speaks of a detail that only the program knows.
 package fleaseworld

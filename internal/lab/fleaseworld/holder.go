@@ -208,6 +208,9 @@ func (d *holder) acquire(ctx context.Context, r *rand.Rand, c tenure.Claim) {
 	d.holds[h] = true
 	s.j.onStart(h)
 	d.mu.Unlock()
+	if c.Slots == 1 {
+		d.chronicle(lease, late)
+	}
 	d.keep(r, lease)
 	d.p.Gate()
 	d.mu.Lock()

@@ -35,6 +35,7 @@ type host struct {
 	removed bool          // it is no member any more
 	skew    time.Duration // how far its synchronized clock is ahead of all others, beyond ε
 	dark    bool          // without power
+	left    bool          // the peer has ended as planned, and has left a state
 }
 
 // life is a peer from its start to its end.
@@ -139,7 +140,10 @@ func (l *life) run() error {
 		listener.Close()
 		return err
 	}
-	restores := h.left()
+	restores := h.hasState()
+	h.mu.Lock()
+	h.left = false // the start uses it up
+	h.mu.Unlock()
 	peer, err := engine.Start(context.Background(), engine.Config{
 		Self: h.addr(), Membership: s.members.tell, TMax: s.tmax, Epsilon: s.eps, RoundTimeout: s.round,
 		Replicas: 3, Listener: listener, Dial: s.net.Dialer(l.p), State: "state", FS: h.disk.FS(l.p),
@@ -166,6 +170,7 @@ func (l *life) run() error {
 		_ = peer.Close()
 		return world.ErrDead
 	}
+	s.reckon()
 	s.running.Go(func() {
 		_ = peer.Serve(socket)
 	})
@@ -182,8 +187,8 @@ func (l *life) run() error {
 	return nil
 }
 
-// left reports whether the life before has left a state.
-func (h *host) left() bool {
+// hasState reports whether the life before has left a state.
+func (h *host) hasState() bool {
 	names, _ := h.disk.Disk.FS().ReadDir("state")
 	for _, n := range names {
 		if strings.HasSuffix(n, ".snapshot") {
@@ -244,6 +249,9 @@ func (l *life) end(how ending) {
 			s.j.words(err)
 		}
 		s.w.Trace.Add("%s has closed: %v", h.name, err)
+		h.mu.Lock()
+		h.left = how == leaves && !l.hit && h.hasState()
+		h.mu.Unlock()
 	}
 	if how == leaves {
 		l.p.End()
@@ -254,6 +262,7 @@ func (l *life) end(how ending) {
 		h.life = nil
 	}
 	h.mu.Unlock()
+	s.reckon()
 	close(l.done)
 }
 

@@ -86,6 +86,7 @@ func (s *stage) changeMembers() bool {
 	s.w.Trace.Add("members: %v", next)
 	s.w.Count("changes of members", 1)
 	s.members.set(next)
+	s.reckon()
 	s.running.Go(in.start)
 	s.running.Go(func() { // the operator, which takes the lines with "was" away
 		for !s.ended() {
@@ -93,7 +94,7 @@ func (s *stage) changeMembers() bool {
 			done := true
 			for id := range next.Addrs {
 				p := s.hosts[id-1].now()
-				done = done && p != nil && p.Status().Active >= next.Epoch
+				done = done && p != nil && p.Status().Active >= next.Epoch && !p.Status().Incomplete
 			}
 			if done {
 				next.Was = nil

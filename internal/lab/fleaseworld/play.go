@@ -22,6 +22,7 @@ type stage struct {
 	rand    *rand.Rand
 	shape   shape
 	members *authority
+	records records
 	hosts   []*host
 	names   []string
 	running sync.WaitGroup // goroutines of the world

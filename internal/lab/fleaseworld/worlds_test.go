@@ -8,7 +8,7 @@ import (
 
 // musts are events that have to happen in many worlds.
 var musts = []string{
-	"tenures", "losses", "releases", "refused", "observe", "await", "list", "clients", "again at once", "judged: lock delays",
+	"tenures", "losses", "releases", "refused", "observe", "await", "list", "records", "records read", "records forgotten", "clients", "again at once", "judged: lock delays",
 	"starts", "starts with a state", "changes of members", "removed", "alarms: jump", "connections reset",
 	"half-open connections", "strangers", "fault: kill", "fault: crash", "fault: planned", "fault: freeze", "fault: kill client",
 	"fault: cut", "fault: isolate", "fault: reset", "fault: half-open", "fault: clock jump", "fault: delay", "fault: fail",
@@ -24,5 +24,5 @@ func TestSkew(t *testing.T) {
 
 // TestRestarts plays peers that are cut off and killed in turns.
 func TestRestarts(t *testing.T) {
-	world.Batch(t, 2, 4, []string{"tenures", "fault: isolate", "fault: kill"}, playRestarts)
+	world.Batch(t, 2, 4, []string{"tenures", "fault: isolate", "fault: kill", "records", "records read"}, playRestarts)
 }

@@ -205,7 +205,7 @@ func TestRollingUpgrade(t *testing.T) {
 // TestLockers has processes contend for leases, by the engine that ships, that stand still and
 // die while members are cut off and die.
 func TestLockers(t *testing.T) {
-	directed(t, 2, []string{"acquisitions", "takeovers", "loses", "shared", "killed"}, func(seed uint64, d drawer) Spec {
+	directed(t, 2, []string{"acquisitions", "takeovers", "loses", "shared", "killed", "periods", "ends of periods", "done in this period"}, func(seed uint64, d drawer) Spec {
 		s := Spec{Members: 3, Policy: "leader", Storm: 40 * time.Second, Clients: 1, Lockers: 4}
 		for i, at := range []time.Duration{8, 16, 24, 32} {
 			f := world.Fault{Who: fmt.Sprintf("m%d", d.IntN(3)), At: at * time.Second, Kind: world.Kill}

@@ -22,7 +22,7 @@ const lockTTL = 3 * time.Second
 // habits are those of lockers.
 var habits = holders.Habits{
 	Workers: 2, Names: 2, Term: lockTTL, Quiet: 2 * lockTTL, Pause: time.Second, Hold: 2 * lockTTL,
-	Shared: 0.2, Idle: 0.1, Onlook: 0.1, Reopen: 0.05, Kill: 0.05,
+	Shared: 0.2, Idle: 0.1, Onlook: 0.1, Reopen: 0.05, Kill: 0.05, Every: 2 * lockTTL,
 }
 
 // locks is an engine with claims of the lockers' TTL.

@@ -26,7 +26,7 @@ var musts = []string{
 	"log: saved a snapshot", "log: caught up by a snapshot", "log: sent a snapshot", "ended by itself", "starts that failed",
 	"elections", "requests not answered", "leases seen to end", "leases found ended", "leases revoked",
 	"leases of a wanted ID", "renewals", "progress told", "events told", "watches judged", "logs compared",
-	"acknowledged writes found", "histories decided", "returns of all", "leases on time", "acquisitions", "releases", "loses", "takeovers", "killed", "compactions", "upgrades", "watches behind a compaction", "reads of what is compacted",
+	"acknowledged writes found", "histories decided", "returns of all", "leases on time", "acquisitions", "releases", "loses", "takeovers", "killed", "periods", "done in this period", "compactions", "upgrades", "watches behind a compaction", "reads of what is compacted",
 	"transfers", "statements audited", "demands refused", "changes: move", "changes: static/key", "changes: quorum/key", "changes: cost/key",
 }
 

@@ -34,6 +34,7 @@ type plan struct {
 	onlook float64 // the part of turns that only look
 	reopen float64 // the part of turns at which a process closes and opens anew
 	kill   float64 // ... is killed
+	breaks float64 // ... breaks others' leases
 
 	calls   string        // which calls go wrong
 	stalls  float64       // the part of them before which the process stands still
@@ -98,6 +99,9 @@ func draw(seed uint64) plan {
 	}
 	// A store that went back may have the only copy that counts of what is no lease.
 	p.records = world.Rand(seed, "records").IntN(2) == 0 && !p.older
+	if !p.records && world.Rand(seed, "breaks").IntN(2) == 0 { // a holder that is broken may set its record beside the next
+		p.breaks = 0.1
+	}
 	lines := world.Rand(seed, "lifelines")
 	p.lifelines = lines.IntN(3) > 0
 	p.network = lines.IntN(4) == 0
@@ -124,6 +128,7 @@ func (p plan) String() string {
 	add(p.errs > 0, "%.0f %% of %s fail", 100*p.errs, p.calls)
 	add(p.deaths > 0, "killed before %.1f %% of %s", 100*p.deaths, p.calls)
 	add(p.kill > 0, "kills")
+	add(p.breaks > 0, "breaks by force")
 	add(p.crashes > 0, "crashes")
 	add(p.outages > 0, "outages, older copies %v", p.older)
 	add(p.idle > 0, "long pauses")

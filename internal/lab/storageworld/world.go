@@ -239,7 +239,7 @@ func (s *scene) process(name, host string, c *clock.Simulated, seed uint64) *pro
 		World: s.w, Judge: s.judge, Name: name, Process: s.w.Start(name), Seed: seed, Stop: s.stop, Calm: s.calm, Steady: s.steady,
 		Habits: holders.Habits{
 			Workers: s.plan.workers, Names: s.plan.names, Term: s.plan.header.Term, Quiet: s.plan.header.Quiet(),
-			Shared: s.plan.shared, Idle: s.plan.idle, Onlook: s.plan.onlook, Reopen: s.plan.reopen, Kill: s.plan.kill, Records: s.plan.records,
+			Shared: s.plan.shared, Idle: s.plan.idle, Onlook: s.plan.onlook, Reopen: s.plan.reopen, Kill: s.plan.kill, Break: s.plan.breaks, Records: s.plan.records,
 		},
 	}}
 	if s.state != "" {

@@ -10,7 +10,7 @@ import (
 var musts = []string{
 	"acquisitions", "takeovers", "shared", "releases", "loses", "dies with", "refused", "looks", "holders seen",
 	"condemned", "discarded", "stalls", "slow calls", "failed calls", "killed", "crashes", "outages", "older copies",
-	"killed at a call", "larger files", "releases when all was well", "records", "tied", "ended",
+	"killed at a call", "larger files", "releases when all was well", "records", "tied", "ended", "broken", "believed though broken",
 }
 
 func TestWorlds(t *testing.T) {

@@ -105,7 +105,7 @@ func (a *area) stat() (info, error) {
 // leaves open.
 func surveyDevice(path string, h *storeHeader) (_ file, err error) {
 	if h.areas == 0 {
-		return nil, fmt.Errorf("%s: a device needs the number of handles that can be open at a time", path)
+		return nil, register.Choice(fmt.Errorf("%s: a device needs the number of handles that can be open at a time", path))
 	}
 	if h.Term < disklease.MinTerms*h.Delay {
 		return nil, fmt.Errorf("%s: a term of %v is too short for a delay of %v on a device: make it %v at least", path, h.Term, h.Delay, disklease.MinTerms*h.Delay)

@@ -89,7 +89,7 @@ func survey(path string, h register.Header, opts InitOptions) (at site, err erro
 	at.perm = st.Mode.Perm()
 	switch {
 	case st.Mode.IsDir() && (opts.Handles != 0 || opts.Slots != 0):
-		return at, fmt.Errorf("%s is a directory, which takes any number of handles and registers: limits are for devices", path)
+		return at, register.Choice(fmt.Errorf("%s is a directory, which takes any number of handles and registers: limits are for devices", path))
 	case st.Mode.IsDir():
 		return at, surveyDirectory(at.sys, path, at.header)
 	case !isDevice(st.Mode):

@@ -25,8 +25,10 @@ type Habits struct {
 	Onlook float64 // the part of turns that only look
 	Reopen float64 // the part of turns at which a holder closes and opens anew
 	Kill   float64 // ... is killed
+	Break  float64 // ... ends tenures of others by force, as an operator does
 
-	Records bool // the holder of an exclusive lease sets its record
+	Records bool          // the holder of an exclusive lease sets its record
+	Every   time.Duration // ... does work that is done once in so much time; 0: none
 }
 
 // Leaser is a holder's source of leases.
@@ -150,6 +152,10 @@ func (h *Holder) work(me string, over chan struct{}, end func()) {
 			h.Process.End()
 			return
 		}
+		if what -= h.Habits.Break; what < 0 && !calm {
+			h.breakOne(name)
+			continue
+		}
 		h.claim(me, name)
 	}
 }
@@ -185,6 +191,9 @@ func (h *Holder) claim(me, name string) {
 	h.Judge.acquired(hold)
 	if h.Habits.Records && hold.Slots == 1 {
 		h.chronicle(l)
+	}
+	if h.Habits.Every > 0 && hold.Slots == 1 {
+		h.period(l)
 	}
 	most := h.Habits.Hold
 	if most == 0 {

@@ -18,6 +18,8 @@ type Judge struct {
 	exclusive map[string]uint64 // token of exclusive tenures
 	orphaned  map[string]bool   // the last tenure was not released
 	records   map[string]uint64 // token of the last record that was set
+	broken    map[string]broken // tenures that were ended by force
+	periods   map[string]*periods
 }
 
 // hold is a tenure that its process believes in.
@@ -29,7 +31,7 @@ type hold struct {
 
 // NewJudge makes the judge of a world.
 func NewJudge(w *world.World) *Judge {
-	return &Judge{w: w, held: map[string][]*hold{}, greatest: map[string]uint64{}, exclusive: map[string]uint64{}, orphaned: map[string]bool{}, records: map[string]uint64{}}
+	return &Judge{w: w, held: map[string][]*hold{}, greatest: map[string]uint64{}, exclusive: map[string]uint64{}, orphaned: map[string]bool{}, records: map[string]uint64{}, broken: map[string]broken{}, periods: map[string]*periods{}}
 }
 
 // acquired takes in a new tenure.
@@ -80,7 +82,7 @@ func (j *Judge) look(name string) {
 	var live []*hold
 	var slots []int
 	for _, h := range j.held[name] {
-		if !h.Who.Ended() && h.Check() == nil {
+		if !h.Who.Ended() && h.Check() == nil && !j.isBroken(h) {
 			live, slots = append(live, h), append(slots, h.Slots)
 		}
 	}
@@ -107,7 +109,7 @@ func (j *Judge) Watch(stop <-chan struct{}) {
 		}
 		j.mu.Lock()
 		for name := range j.held {
-			if len(j.held[name]) > 1 {
+			if len(j.held[name]) > 1 || len(j.broken) > 0 {
 				j.look(name)
 			}
 		}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
+)
+
+// A change of a member that has just been started is tried again while that explains the refusal, and as long as
+// was asked for. People are told once what is waited for, and again when it is another thing.
+func TestAMemberThatHasJustStarted(t *testing.T) {
+	unstarted := cluster{Members: []listedMember{{ID: "1", Name: "a"}, {ID: "2"}}}
+	_, unknown := unstarted.find("c")
+	behind := memberTrouble("promote c", rpctypes.ErrMemberLearnerNotReady)
+	other := memberTrouble("promote c", rpctypes.ErrTooManyLearners)
+	_, nobody := cluster{Members: unstarted.Members[:1]}.find("c")
+	for what, tt := range map[string]struct {
+		answers  []error // the last one for ever
+		patience time.Duration
+		took     time.Duration
+		err      error
+		says     string
+	}{
+		"it starts and catches up": {[]error{unknown, unknown, behind, nil}, time.Minute, 600 * time.Millisecond, nil,
+			"tenure: waiting for c, which has not started yet\ntenure: waiting for c, which has not caught up yet\n"},
+		"it never starts":       {[]error{unknown}, time.Second, time.Second, unknown, "tenure: waiting for c, which has not started yet\n"},
+		"it is tried once":      {[]error{unknown}, 0, 0, unknown, ""},
+		"it is another trouble": {[]error{other}, time.Minute, 0, other, ""},
+		"nobody is to start":    {[]error{nobody}, time.Minute, 0, nobody, ""},
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			var words strings.Builder
+			began, tries := time.Now(), 0
+			err := insist(wait{limit: tt.patience, set: true}, &words, "c", func() error {
+				tries++
+				return tt.answers[min(tries, len(tt.answers))-1]
+			})
+			if !errors.Is(err, tt.err) || time.Since(began) != tt.took || words.String() != tt.says {
+				t.Errorf("%s: after %v %v, and %q is said; want after %v %v, and %q", what, time.Since(began), err, &words, tt.took, tt.err, tt.says)
+			}
+		})
+	}
+	if err := insist(wait{}, nil, "c", func() error { return unknown }); !strings.Contains(fmt.Sprint(err), "start it with the command that `tenure member add` has printed") {
+		t.Errorf("a member that was not started: %v", err)
+	}
+}
