@@ -29,7 +29,7 @@ func inMemory(t *testing.T, f func(t *testing.T, m *Memory, l *memoryLeaser)) {
 	})
 }
 
-func (l *memoryLeaser) gets(t *testing.T, c tenure.Claim) *memoryLease {
+func (l *memoryLeaser) mustAcquire(t *testing.T, c tenure.Claim) *memoryLease {
 	t.Helper()
 	lease, err := l.TryAcquire(t.Context(), c)
 	if err != nil {
@@ -45,18 +45,18 @@ func TestDeadlinesInMemory(t *testing.T) {
 	inMemory(t, func(t *testing.T, _ *Memory, l *memoryLeaser) {
 		l.line.lag(time.Second)
 		asked := time.Now()
-		if x, want := l.gets(t, claim), asked.Add(memoryTTL*19/20); !x.Deadline().Equal(want) {
+		if x, want := l.mustAcquire(t, claim), asked.Add(memoryTTL*19/20); !x.Deadline().Equal(want) {
 			t.Errorf("asked for at %v, a lease has the deadline %v, want %v", asked, x.Deadline(), want)
 		}
 	})
 	inMemory(t, func(t *testing.T, _ *Memory, l *memoryLeaser) {
-		x := l.gets(t, claim)
+		x := l.mustAcquire(t, claim)
 		if x.answered(time.Now(), false); !errors.Is(x.Err(), tenure.ErrLost) {
 			t.Errorf("the store knows the lease no more, and it is %v, want %v", x.Err(), tenure.ErrLost)
 		}
 	})
 	inMemory(t, func(t *testing.T, _ *Memory, l *memoryLeaser) {
-		x := l.gets(t, claim)
+		x := l.mustAcquire(t, claim)
 		sent := l.now()
 		l.slept.Add(int64(2 * memoryTTL)) // and no alarm has rung yet
 		if x.answered(sent, true); !errors.Is(x.Err(), tenure.ErrLost) {
@@ -71,7 +71,7 @@ func TestDeadlinesInMemory(t *testing.T) {
 		}
 	})
 	inMemory(t, func(t *testing.T, _ *Memory, l *memoryLeaser) {
-		x := l.gets(t, claim)
+		x := l.mustAcquire(t, claim)
 		synctest.Wait()
 		l.suspend(2 * memoryTTL)
 		synctest.Wait()
@@ -84,7 +84,7 @@ func TestDeadlinesInMemory(t *testing.T) {
 // A holder that releases without the store is told why, in half a second, and keeps nothing.
 func TestReleasesInMemory(t *testing.T) {
 	inMemory(t, func(t *testing.T, _ *Memory, l *memoryLeaser) {
-		x := l.gets(t, tenure.Claim{Name: "n", TTL: memoryTTL})
+		x := l.mustAcquire(t, tenure.Claim{Name: "n", TTL: memoryTTL})
 		l.line.cut()
 		began := time.Now()
 		err := x.Release(t.Context())
@@ -134,7 +134,7 @@ func TestWaitingInMemory(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *Memory, l *memoryLeaser) {
 		silent := m.Open().(*memoryLeaser)
 		asked := time.Now()
-		silent.gets(t, tenure.Claim{Name: "n", TTL: memoryTTL})
+		silent.mustAcquire(t, tenure.Claim{Name: "n", TTL: memoryTTL})
 		silent.line.cut()
 		if _, err := l.Acquire(t.Context(), tenure.Claim{Name: "n", TTL: 100 * memoryTTL}); err != nil {
 			t.Error(err)
@@ -236,7 +236,7 @@ func TestLine(t *testing.T) {
 // A look that hears nothing from the store does not show that nobody holds.
 func TestLooksWithoutAnAnswerInMemory(t *testing.T) {
 	inMemory(t, func(t *testing.T, _ *Memory, l *memoryLeaser) {
-		l.gets(t, tenure.Claim{Name: "n", TTL: memoryTTL})
+		l.mustAcquire(t, tenure.Claim{Name: "n", TTL: memoryTTL})
 		l.line.cut()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -252,7 +252,7 @@ func TestObstaclesInMemory(t *testing.T) {
 		if err := l.obstacle("n"); err == nil || errors.Is(err, tenure.ErrUnavailable) || errors.As(err, new(tenure.HeldError)) {
 			t.Errorf("a free name: the obstacle is %v, want that it is free by now", err)
 		}
-		l.gets(t, tenure.Claim{Name: "n", Holder: "h", TTL: memoryTTL})
+		l.mustAcquire(t, tenure.Claim{Name: "n", Holder: "h", TTL: memoryTTL})
 		var held tenure.HeldError
 		if err := l.obstacle("n"); !errors.As(err, &held) || held != (tenure.HeldError{Name: "n", Holder: "h", Until: time.Now().Add(memoryTTL)}) {
 			t.Errorf("a name that is held: the obstacle is %v, want the holder", err)

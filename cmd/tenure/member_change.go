@@ -94,7 +94,7 @@ over first.`,
 			case after.voters == 0:
 				return "", memberTrouble("remove "+m.String(), rpctypes.ErrMemberNotEnoughStarted)
 			}
-			return after.permits("the removal of "+m.String(), yes, "start those that are down, or remove them, first")
+			return after.allow("the removal of "+m.String(), yes, "start those that are down, or remove them, first")
 		},
 		change: func(ctx context.Context, client *clientv3.Client, _ cluster, m listedMember) error {
 			_, err := client.MemberRemove(ctx, m.id)
@@ -118,7 +118,7 @@ func memberPromoteCommand(at *string) *cobra.Command {
 			if !m.Learner {
 				return "", fmt.Errorf("%s votes already", m)
 			}
-			return c.voting().with(m).permits("the promotion of "+m.String(), yes, "start "+m.String()+" first")
+			return c.voting().with(m).allow("the promotion of "+m.String(), yes, "start "+m.String()+" first")
 		},
 		change: func(ctx context.Context, client *clientv3.Client, _ cluster, m listedMember) error {
 			_, err := client.MemberPromote(ctx, m.id)

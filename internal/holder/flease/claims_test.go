@@ -34,7 +34,7 @@ func TestTTLsWithinTMax(t *testing.T) {
 			} {
 				lease, err := from.TryAcquire(context.Background(), tenure.Claim{Name: "x", TTL: tt.ttl, LockDelay: tt.delay})
 				if tt.want == 0 {
-					if !errors.Is(err, tenure.ErrClaim) || !says(err, "together more than t_max, which is 4s", "ask for 800ms or more", "whole milliseconds") {
+					if !errors.Is(err, tenure.ErrClaim) || !mentions(err, "together more than t_max, which is 4s", "ask for 800ms or more", "whole milliseconds") {
 						t.Errorf("%s: a TTL of %v and a lock delay of %v: %v", name, tt.ttl, tt.delay, err)
 					}
 					continue
@@ -282,8 +282,8 @@ func TestParseMembers(t *testing.T) {
 	}
 }
 
-// says reports whether an error has one of the words.
-func says(err error, words ...string) bool {
+// mentions reports whether an error has one of the words.
+func mentions(err error, words ...string) bool {
 	for _, w := range words {
 		if strings.Contains(err.Error(), w) {
 			return true

@@ -74,7 +74,7 @@ type lifecycle struct {
 // published is what readers see of the applied states.
 type published struct {
 	state   atomic.Pointer[state]
-	ahead   atomic.Pointer[[]*state] // that one, and those that are not released
+	ahead   atomic.Pointer[[]*state] // the same state, and those that are not released
 	order   atomic.Uint64            // how often reads began or ceased to go by keys
 	shown   chan struct{}            // closed when state is of a store
 	showing sync.Once
@@ -119,7 +119,7 @@ func Start(cfg Config) (_ *Node, err error) {
 	n.reads.clock = cfg.mono
 	n.clocks = clocks{n: n, now: cfg.Now, look: cfg.Look}
 
-	if err := wasRemoved(cfg.DataDir, cfg.WAL.FS); err != nil {
+	if err := checkRemoved(cfg.DataDir, cfg.WAL.FS); err != nil {
 		return nil, err
 	}
 	if err := n.reachableFounders(); err != nil {

@@ -135,7 +135,7 @@ func TestWhatIsHeardOfABatch(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n, l, links := linked(t)
-			defer n.ends()
+			defer n.end()
 			tt.set(n)
 			n.deliver(2, batch)
 			synctest.Wait()
@@ -197,7 +197,7 @@ func TestCellsAreSetBehindTheirPolicy(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			n, l, _ := linked(t)
-			defer n.ends()
+			defer n.end()
 			n.cfg.MaxPendingBytes = 1 << 20
 			now := rosterOf([]uint64{1, 2, 3})
 			for i, name := range []string{"a", "b", "c"} {
@@ -244,7 +244,7 @@ func TestCellsAreSetBehindTheirPolicy(t *testing.T) {
 func TestKeysThatWereReadAreToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, l, _ := linked(t)
-		defer n.ends()
+		defer n.end()
 		keys := replica.AppendReads(nil, &pb.RangeRequest{Key: []byte("k")})
 		n.reads.seen.add(n, keys)
 		n.reads.look(n) // nothing was answered
@@ -350,7 +350,7 @@ func TestAReadByTheLogIsOfItsPlace(t *testing.T) {
 	there := &state{index: 5, view: w.state(w.at[0]).Store().View()}
 	synctest.Test(t, func(t *testing.T) {
 		n, l, _ := linked(t)
-		defer n.ends()
+		defer n.end()
 		n.keyReads, n.cfg.MaxPendingBytes = newWaits[keysResult](), 1<<20
 		n.order.Store(1)
 		n.state.Store(&state{index: 6, view: w.state(w.at[1]).Store().View()})
@@ -385,7 +385,7 @@ func TestAReadByTheLogIsOfItsPlace(t *testing.T) {
 func TestOutcomesReachTheirParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, l, _ := linked(t)
-		defer n.ends()
+		defer n.end()
 		n.applier = &applier{n: n, wake: make(chan struct{}, 1)}
 		n.storage, _ = storageOn(t, waltest.NewDisk().FS())
 		defer n.storage.log.Close()

@@ -259,7 +259,7 @@ func TestAMemberThatWasRemovedEnds(t *testing.T) {
 func TestANameIsToldUntilItIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, l, _ := linked(t)
-		defer n.ends()
+		defer n.end()
 		n.cfg.MaxPendingBytes = 1 << 20
 		n.cfg.ClientURLs = []string{"http://x:1"}
 		me := &pb.Member{ID: 1, Name: "a", PeerURLs: []string{n.cfg.Peers["a"]}, ClientURLs: n.cfg.ClientURLs}
@@ -330,7 +330,7 @@ func TestHousekeepingLooksAfterOthers(t *testing.T) {
 		if synctest.Wait(); !errors.Is(failed, peer.ErrDuplicateID) {
 			t.Errorf("while another process has its ID it ends with %v, want %v", failed, peer.ErrDuplicateID)
 		}
-		n.ends()
+		n.end()
 	})
 }
 
@@ -338,7 +338,7 @@ func TestHousekeepingLooksAfterOthers(t *testing.T) {
 func TestMembersAreChangedAsAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, l, _ := linked(t)
-		defer n.ends()
+		defer n.end()
 		n.cfg.MaxPendingBytes, n.cfg.ClusterToken = 1<<20, "token"
 		var ids []uint64
 		for i, learner := range []bool{true, false} {

@@ -16,7 +16,7 @@ import (
 // is an operator's mistake, which nobody but an operator can mend.
 type refusals struct {
 	since map[machine.NodeID]time.Time // since when each refuses us
-	deaf  map[machine.NodeID]deafness  // of those that do not take us for who we are
+	deaf  map[machine.NodeID]deafness  // of those that do not believe our identity
 	met   bool                         // a member has let us in
 	out   bool                         // most have said that this member was removed
 }
@@ -112,8 +112,8 @@ func (rs *refusals) look(n *Node, now time.Time) {
 	}
 }
 
-// yield hands leadership over because some members do not take this one for who it is. They may
-// have been away while it moved, and hear of that from a leader only.
+// yield hands leadership over because some members do not believe this member's identity. They
+// may have been away while it moved to another address, and hear of that only from a leader.
 func (rs *refusals) yield(n *Node, now time.Time, heir machine.NodeID, deaf []machine.NodeID) {
 	for _, id := range deaf {
 		d := rs.deaf[id]

@@ -68,7 +68,7 @@ func TestAMemberIntroducesItsCluster(t *testing.T) {
 	const want = `{"cluster_id":7,"founders":[{"id":1,"peer_url":"http://a:1"},{"id":2,"peer_url":"http://b:1"}],` +
 		`"members":[{"id":1,"peer_url":"http://a:2"},{"id":1,"peer_url":"http://a:3"},{"id":2,"peer_url":"http://b:1"},{"id":5,"peer_url":"http://e:1"}],` +
 		`"started":[1,5],"voters":[1,2]}`
-	if got := string(n.introduces(nil)); got != want {
+	if got := string(n.answerIntroduction(nil)); got != want {
 		t.Errorf("it says\n%s, want\n%s", got, want)
 	}
 }

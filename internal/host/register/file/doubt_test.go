@@ -81,7 +81,7 @@ func TestTheNewFileIsTakenAwayAtOnce(t *testing.T) {
 		}
 		return 0, nil
 	}
-	fails(t, s, put("x", 2, 1, "two"), unix.EIO) // so that the next write goes to a new file
+	wantFailure(t, s, put("x", 2, 1, "two"), unix.EIO) // so that the next write goes to a new file
 	f.fail = func(step, path string, _ int) (int, error) {
 		if step == "stat" {
 			sys.broken = true
@@ -95,8 +95,8 @@ func TestTheNewFileIsTakenAwayAtOnce(t *testing.T) {
 	f.fail, sys.broken = nil, false
 	s.Do([]register.Op{query("x")})
 	b.clock.pass(testWait)
-	shows(t, s, "x", "3 three")
-	shows(t, b.open(), "x", "3 three")
+	wantContents(t, s, "x", "3 three")
+	wantContents(t, b.open(), "x", "3 three")
 }
 
 // A file that another host has removed since it was opened cannot be read any more: there is a new
@@ -144,7 +144,7 @@ func TestAnOnlookerWithoutAHeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	shows(t, s, "x", "3 three")
+	wantContents(t, s, "x", "3 three")
 	if err := os.Remove(filepath.Join(b.dir, headerName)); err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +178,7 @@ func TestLeavingAStoreThatIsGone(t *testing.T) {
 		if err := os.Remove(filepath.Join(b.dir, handlesDir, s.home.place)); err != nil {
 			t.Fatal(err)
 		}
-		fails(t, s, query("y"), register.ErrGone)
+		wantFailure(t, s, query("y"), register.ErrGone)
 		s.Do(batch)
 		for range 3 {
 			b.clock.pass(testWait)

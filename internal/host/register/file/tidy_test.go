@@ -169,7 +169,7 @@ func TestWhichPlacesAreForgotten(t *testing.T) {
 		if tt.change != nil {
 			tt.change(g)
 		}
-		if got := s.forgets(s.census(), g); got != tt.want {
+		if got := s.mayForget(s.census(), g); got != tt.want {
 			t.Errorf("%s: nobody needs anything there: %v, want %v", what, got, tt.want)
 		}
 	}

@@ -166,7 +166,7 @@ func TestWhatIsKeptCountsFromTheBeginOfAProcess(t *testing.T) {
 func TestARestoreUnderWaySaysSo(t *testing.T) {
 	h, s := made(t, 0, 1)
 	h.HSet("{tenure}:store", "seal", "another", "lost", "it is being restored")
-	fails(t, s, query("x"), ErrStale)
+	wantFailure(t, s, query("x"), ErrStale)
 	if _, err := Find(t.Context(), h.options()); !errors.Is(err, ErrStale) || !strings.Contains(err.Error(), "it is being restored") {
 		t.Errorf("find: %v, want %v, and why", err, ErrStale)
 	}
@@ -211,7 +211,7 @@ func TestARestoreThatWasOvertakenTouchesNothing(t *testing.T) {
 	if err := eval(unsealLua, "three", encodeHeader(header(0, 1))); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, two, put("y", 2, ann, "copied"), ErrStale)
+	wantFailure(t, two, put("y", 2, ann, "copied"), ErrStale)
 }
 
 // fieldsOf are the fields of a store's own hash, without the header and the seal.
