@@ -110,7 +110,7 @@ func TestGivingUpInMemory(t *testing.T) {
 			}
 			synctest.Wait()
 			if n := len(m.queues); n > 0 {
-				t.Fatalf("%d queues are left by who had given up before", n)
+				t.Fatalf("%d queues are left by claims that had given up before", n)
 			}
 		}
 	})
@@ -176,7 +176,7 @@ func TestLooksInMemory(t *testing.T) {
 				t.Errorf("before %s something has changed", what)
 			}
 			if change(); !closed(changed) {
-				t.Errorf("who waits is not woken by %s", what)
+				t.Errorf("a waiter is not woken by %s", what)
 			}
 		}
 	})

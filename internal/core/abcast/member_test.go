@@ -255,7 +255,7 @@ func TestWhoIsBehindAsks(t *testing.T) {
 }
 
 // It asks again only after half a Retry, or after a Relay if its owner is to get a state; and
-// it asks nobody who is behind.
+// it asks no member that is behind.
 func TestHowOftenOneAsks(t *testing.T) {
 	a := start(t, three(2))
 	ahead := Status{Delivered: 5}

@@ -76,7 +76,7 @@ func TestWhoIsInItsPlace(t *testing.T) {
 		"another peer":                       {terms{Cluster: "c", Self: 2, Life: 8}, false},
 		"a peer of another cluster":          {terms{Cluster: "d", Self: 1, Life: 8}, false},
 		"something else":                     {"junk", false},
-		"one that does not say who it is":    {"{}", false},
+		"one that does not name itself":      {"{}", false},
 		"a life of a version that says none": {terms{Cluster: "c", Self: 1}, true},
 	} {
 		there.setAnswer(tt.says)
@@ -201,7 +201,7 @@ func TestWhatAPeerTellsOfItself(t *testing.T) {
 	}
 	var said terms
 	if err := json.Unmarshal(p.answer(nil), &said); err != nil || !reflect.DeepEqual(said, p.terms()) {
-		t.Errorf("who asks is told %+v, %v", said, err)
+		t.Errorf("the asker is told %+v, %v", said, err)
 	}
 	want := Status{
 		Cluster: "c", Self: 4, Addr: "a:1", Epoch: 6, Active: 5, SilentMS: 5000, Claims: 2, TMaxMS: 60_000, EpsilonMS: 1000,

@@ -195,7 +195,7 @@ func TestReadyEnds(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		if err := h.Ready(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("who gives up waiting for a silent peer hears %v", err)
+			t.Errorf("a caller that gives up waiting for a silent peer hears %v", err)
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- h.Ready(context.Background()) }()
@@ -205,7 +205,7 @@ func TestReadyEnds(t *testing.T) {
 		}
 		h.close()
 		if err := <-ended; !errors.Is(err, tenure.ErrClosed) {
-			t.Errorf("who waits for a peer that is closed hears %v", err)
+			t.Errorf("a caller that waits for a peer that is closed hears %v", err)
 		}
 		if err := h.Err(); !errors.Is(err, tenure.ErrClosed) {
 			t.Errorf("the error of a peer that was closed: %v", err)

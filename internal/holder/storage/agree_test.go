@@ -550,7 +550,7 @@ func TestGivingUpAnAgreement(t *testing.T) {
 }
 
 // TestWhoLostTheLeaseFollows: a proposer that has lost the lease, and meets a rank that is greater
-// than its own, raises no other while somebody else leads. He would be in his way.
+// than its own, raises no other while another leads, for it would be in the other's way.
 func TestWhoLostTheLeaseFollows(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all := newMemories(1, term, delay)
@@ -575,7 +575,7 @@ func TestWhoLostTheLeaseFollows(t *testing.T) {
 		faults[0].Heal()
 		select {
 		case err := <-agreed:
-			t.Fatalf("who lost the lease has raised a rank while another leads: %v", err)
+			t.Fatalf("a member that lost the lease has raised a rank while another leads: %v", err)
 		case <-time.After(10 * term):
 		}
 		if err := leads.Release(t.Context()); err != nil {
@@ -636,7 +636,7 @@ func TestWhoHoldsTheLeaseLeads(t *testing.T) {
 				t.Error(err)
 			}
 		case <-time.After(20 * term):
-			t.Error("who holds the lease for many Terms has ceased to lead")
+			t.Error("the holder of the lease has ceased to lead after many Terms")
 		}
 	})
 }

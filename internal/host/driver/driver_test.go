@@ -445,7 +445,7 @@ func TestRoomInAQueueThatIsJustFull(t *testing.T) {
 		close(release)
 		synctest.Wait()
 		if steps, _, _ := m.saw(); len(steps) < 7 || !slices.Contains(steps, any(messagesOf(7)[0])) {
-			t.Errorf("stepped %v; who offered more than four still waits, though they were taken", steps)
+			t.Errorf("stepped %v; a caller that offered more than four still waits, though they were taken", steps)
 		}
 	})
 }

@@ -98,7 +98,7 @@ func (c Config) withDefaults() Config {
 func (c Config) validate() error {
 	switch {
 	case c.Self == 0:
-		return errors.New("peer: Self is 0, which is nobody")
+		return errors.New("peer: Self is 0, which is no member's ID")
 	case c.Listener == nil:
 		return errors.New("peer: Listener is missing")
 	case c.Deliver == nil:

@@ -203,7 +203,7 @@ func TestReaderOfADiskThatFailsOnce(t *testing.T) {
 	}
 }
 
-// Readers and the one who appends do not wait for each other.
+// Readers and the appending goroutine do not wait for each other.
 func TestReadersBesideAWriter(t *testing.T) {
 	l := create(t, t.TempDir(), Options{SegmentBytes: 8 << 10})
 	const n = 500

@@ -572,7 +572,7 @@ func TestForgottenNode(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if _, err := n.Broadcast(ctx, nil); !errors.Is(err, ErrForgotten) || !strings.Contains(err.Error(), "add another") || !strings.Contains(err.Error(), "member 2 has noted directory 5 with 3 starts and 9 records") {
-		t.Errorf("got %v, want ErrForgotten that says who noticed, and what to do", err)
+		t.Errorf("got %v, want ErrForgotten that names the member that noticed, and says what to do", err)
 	}
 	for _, err := range n.Deliver(ctx, 1) {
 		if !errors.Is(err, ErrForgotten) {

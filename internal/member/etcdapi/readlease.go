@@ -121,7 +121,7 @@ func (s *readLeaseServer) mayChange(ctx context.Context, to quorumlease.Policy) 
 	if now.Order == "key" {
 		return nil
 	}
-	return status.Errorf(codes.PermissionDenied, "policy %s would give up etcd's order of revisions for all clients, which the operator has to permit: start a member with --read-lease-changes order, and ask that one", to)
+	return status.Errorf(codes.PermissionDenied, "policy %s would give up etcd's order of revisions for all clients, which the operator has to permit: start a member with --read-lease-changes order, and ask it", to)
 }
 
 // Holders lists the members that may answer reads of a range.

@@ -253,7 +253,7 @@ func TestWhatASnapshotRestores(t *testing.T) {
 				t.Errorf("%s: reads go by keys: %v, want %v", tt.name, got, tt.byKey)
 			}
 			if ended(isShown) != tt.shown || !ended(isApplied) {
-				t.Errorf("%s: who waits for what the snapshot holds to be shown is let go: %v, and to be applied: %v; want %v, and the other", tt.name, ended(isShown), ended(isApplied), tt.shown)
+				t.Errorf("%s: a call that waits for the snapshot's state to be shown is let go: %v, and to be applied: %v; want %v, and the other", tt.name, ended(isShown), ended(isApplied), tt.shown)
 			}
 			if got, want := len(links.peers), tt.upTo/5; got != want || want > 0 && links.peers[0].addrs[77] != "127.0.0.1:77" {
 				t.Errorf("%s: connections are made anew %d times, to %v; want %d", tt.name, got, links.peers, want)

@@ -229,7 +229,7 @@ func TestCellsAreSetBehindTheirPolicy(t *testing.T) {
 			}
 			cells, _ := replica.EncodeRequest(wrapperspb.Bytes(conf.Encode()))
 			if both := told[replica.Propose](t, l); len(both) != 2 || string(both[1].Body) != string(cells) {
-				t.Fatalf("then %v is proposed, want who holds the keys", both)
+				t.Fatalf("then %v is proposed, want the holders of the keys", both)
 			} else {
 				n.results.answer(both[1].ID, result{})
 			}
@@ -400,7 +400,7 @@ func TestOutcomesReachTheirParts(t *testing.T) {
 			t.Errorf("the applier is told %+v, want %+v", got, list)
 		}
 		if !ended(waiting) {
-			t.Error("who waits for the leader's word does not hear of it")
+			t.Error("a call that waits for the leader's word does not hear of it")
 		}
 		if id, term, lost := n.Leader(); id != 3 || term != 8 || lost != 0 {
 			t.Errorf("member %d leads in term %d, lost for %v; want 3 in term 8", id, term, lost)
@@ -431,6 +431,6 @@ func TestSinceWhenAMemberLeads(t *testing.T) {
 		t.Errorf("member %d leads in term %d since %v, want 2 in term 4 since now", l.leader, l.term, l.at)
 	}
 	if err := n.timeout(before.Add(time.Minute)); !errors.Is(err, rpctypes.ErrGRPCTimeoutDueToLeaderFail) {
-		t.Errorf("who has waited since the term before is told %v, want %v", err, rpctypes.ErrGRPCTimeoutDueToLeaderFail)
+		t.Errorf("a call that has waited since the term before is told %v, want %v", err, rpctypes.ErrGRPCTimeoutDueToLeaderFail)
 	}
 }

@@ -324,7 +324,7 @@ func TestHousekeepingLooksAfterOthers(t *testing.T) {
 			t.Errorf("at a heartbeat %d others are asked to confirm, want two", got)
 		}
 		if got := dials.Load(); got != 2 {
-			t.Errorf("without a leader %d others are asked who the members are, want two", got)
+			t.Errorf("without a leader %d others are asked for the members, want two", got)
 		}
 		time.Sleep(11 * n.cfg.ElectionTimeout)
 		if synctest.Wait(); !errors.Is(failed, peer.ErrDuplicateID) {

@@ -74,7 +74,7 @@ func TestWhoIsInTheLine(t *testing.T) {
 	}
 	line, n := c.shown("a")
 	if len(line) != maxQueue || n != maxLine || line[0].Ticket != third || line[maxQueue-1].Ticket != ticket(100+maxQueue-2, 2) {
-		t.Errorf("of many who wait %d are shown, the first %v and the last %v, and %d are told", len(line), line[0], line[len(line)-1], n)
+		t.Errorf("of many that wait %d are shown, the first %v and the last %v, and %d are told", len(line), line[0], line[len(line)-1], n)
 	}
 }
 

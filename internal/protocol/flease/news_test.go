@@ -183,7 +183,7 @@ func TestAChangeOfTheView(t *testing.T) {
 		c.later(time.Millisecond)
 		p.Wake(c.now)
 		if p.Ready(); p.next == nil {
-			t.Fatalf("the view is active %v behind the last who closed", c.now.Mono.Sub(began))
+			t.Fatalf("the view is active %v behind the last that closed", c.now.Mono.Sub(began))
 		}
 	}
 	c.later(p.quarantine - c.now.Mono.Sub(began))

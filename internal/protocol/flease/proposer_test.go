@@ -507,7 +507,7 @@ func TestWhoWaitsIsTold(t *testing.T) {
 	want := func(when string, with ...error) {
 		t.Helper()
 		if got := told(); !reflect.DeepEqual(got, with) {
-			t.Errorf("%s who waits is told %v, want %v", when, got, with)
+			t.Errorf("%s: the waiter is told %v, want %v", when, got, with)
 		}
 	}
 	want("at first", nil)
@@ -530,10 +530,10 @@ func TestWhoWaitsIsTold(t *testing.T) {
 			found = found || reflect.DeepEqual(o, quit)
 		}
 		if !found {
-			t.Errorf("who waits no more says %+v to peer %d, want %+v", said[m], m, quit)
+			t.Errorf("a peer that waits no more says %+v to peer %d, want %+v", said[m], m, quit)
 		}
 	}
 	if len(p.lines) > 0 || len(out) != 1 || out[0] != (Released{ID: 7, Confirmed: true}) {
-		t.Errorf("who waits no more is remembered by its own peer: %v, and told %+v", p.lines, out)
+		t.Errorf("a claim that waits no more is remembered by its own peer: %v, and told %+v", p.lines, out)
 	}
 }

@@ -203,7 +203,7 @@ func TestWhatAFaultEnds(t *testing.T) {
 	}
 	for _, id := range []uint64{3, 4, 7} {
 		if !slices.ContainsFunc(c.out[1], func(out Report) bool { a, ok := out.(Acquired); return ok && a.ID == id }) {
-			t.Errorf("who waits with claim %d gets nothing behind the quarantine: %+v", id, c.out[1])
+			t.Errorf("the waiter of claim %d gets nothing behind the quarantine: %+v", id, c.out[1])
 		}
 	}
 }

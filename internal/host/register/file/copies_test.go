@@ -210,7 +210,7 @@ func TestAFreedSlotThatIsNeededAgainWaitsAnew(t *testing.T) {
 			func(_ *bench, s, _ *Store) { do(t, s, put("x", 3, 1, "back")) },
 			func(b *bench, s, other *Store) { do(t, other, put("x", 4, 2, "greater still")); leaves(b, s, other) }, 1,
 		},
-		"its writer comes back with what he wrote before, and leaves": {
+		"its writer comes back with its earlier record, and leaves": {
 			func(_ *bench, s, _ *Store) { do(t, s, put("x", 1, 1, "data")) }, leaves, 1,
 		},
 		"its writer comes back and stays": {

@@ -167,7 +167,7 @@ func TestAnOnlookerClosesItsDevice(t *testing.T) {
 	}
 }
 
-// A writer leaves while nothing of the store counts: his slot is used anew all the same, when
+// A writer leaves while nothing of the store counts: its slot is used anew all the same, when
 // the store is back. Else the slots of a handle would fill up.
 func TestLeavingAStoreThatIsGone(t *testing.T) {
 	for _, batch := range [][]register.Op{{leave("x", 1)}, {query("y"), leave("x", 1)}} {

@@ -32,7 +32,7 @@ func TestWhoIsRefusedKeepsNoSlot(t *testing.T) {
 		}
 		do(t, s, leave("a", 2), leave("b", 3))
 		if r := s.Do([]register.Op{put("c", 4, 4, "data")})[0]; r.Err != nil {
-			t.Errorf("a slot was free before two were refused who have left, and is not any more: %v", r.Err)
+			t.Errorf("a slot was free before two were refused that have left, and is not any more: %v", r.Err)
 		}
 	})
 }
@@ -82,7 +82,7 @@ func TestWhoCameToAFullDiskIsForgotten(t *testing.T) {
 		s.Do([]register.Op{put("y", 1, i, "data"), leave("y", i)})
 	}
 	if n := len(s.slots); n != 0 {
-		t.Errorf("%d slots are kept for writers who have left, and of whom nothing was written", n)
+		t.Errorf("%d slots are kept for writers that have left without a record", n)
 	}
 	full = false
 	do(t, s, put("x", 2, 9, "two"))
