@@ -8,7 +8,7 @@ import (
 )
 
 // chooseFrom bounds the members among whom all sets are tried: beyond it, the leader
-// and those others who read most.
+// and those others that read most.
 const chooseFrom = 8
 
 // row is what an operation costs under one set of holders, in milliseconds: n for a

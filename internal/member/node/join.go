@@ -134,7 +134,7 @@ func (n *Node) askAll(ctx context.Context, addrs map[machine.NodeID]string, url 
 	}
 }
 
-// askMembers asks at an address who the members are.
+// askMembers asks at an address for the members.
 func (n *Node) askMembers(ctx context.Context, addr string) (in introduction, err error) {
 	p, err := peer.Ask(ctx, addr, n.cfg.PeerTLS, n.cfg.Dial, nil)
 	if err == nil {

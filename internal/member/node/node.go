@@ -24,7 +24,7 @@ type Node struct {
 	cfg      Config
 	id       machine.NodeID
 	cluster  uint64
-	founders []*pb.Member // who began the cluster
+	founders []*pb.Member // those that began the cluster
 	logger   *slog.Logger
 
 	storage     *storage

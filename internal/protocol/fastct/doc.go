@@ -89,7 +89,7 @@
 //   - A NORMAL coordinator that lacks estimates calls: at once if it is one because another
 //     is suspected, else at first after a sixteenth of Retry. A member that does not know
 //     the instance sends none.
-//   - DECIDE goes without the value to all, who have it from NEWESTIMATE; FAST ESTIMATEs
+//   - DECIDE goes to all without the value, which they have from NEWESTIMATE; FAST ESTIMATEs
 //     go without it because nobody reads them, and not at all if NEWESTIMATE is there.
 //   - A refusal may say how far it reaches (Leased.Until), so that a member which follows a
 //     dead leader does not ask for each of its instances. A member that is no longer
