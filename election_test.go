@@ -385,8 +385,8 @@ func TestSameHolders(t *testing.T) {
 	}{
 		{"nobody", state(), state(), true},
 		{"one, and others wait", state(a), tenure.State{Holders: []tenure.Holding{a}, Waiting: 3}, true},
-		{"one who has renewed", state(a), state(tenure.Holding{Holder: "a", Token: 1, Until: time.Unix(1, 0)}), true},
-		{"one who has come back", state(a), state(tenure.Holding{Holder: "a", Token: 3}), false},
+		{"a candidate that has renewed", state(a), state(tenure.Holding{Holder: "a", Token: 1, Until: time.Unix(1, 0)}), true},
+		{"a candidate that has come back", state(a), state(tenure.Holding{Holder: "a", Token: 3}), false},
 		{"another", state(a), state(b), false},
 		{"one more", state(a), state(a, b), false},
 		{"the one who came first has left", state(a, b), state(b), false},

@@ -37,7 +37,7 @@ var (
 // when its context ends first; it then wraps the context's error too.
 type HeldError struct {
 	Name   string    // of the resource
-	Holder string    // one of those who hold it
+	Holder string    // one of the holders
 	Until  time.Time // when that tenure ends unless renewed; zero if unknown
 }
 

@@ -13,7 +13,7 @@ var (
 	// ErrDone says that the work of a Periodic is not due: a run has begun less than its Every ago.
 	ErrDone = errors.New("done in this period")
 	// ErrClock says that this host's clock and that of the last run's host contradict each other, so that
-	// nobody can tell whether the work of a Periodic is due.
+	// it is unknown whether the work of a Periodic is due.
 	ErrClock = errors.New("clocks disagree")
 )
 
@@ -148,8 +148,8 @@ func (r Run) String() string {
 	}
 }
 
-// Begin records that the work begins under a lease that is held, if it is due, as Due does. It is for those
-// who hold the lease themselves, where Do would not suit. If it fails, the work must not begin. The run may
+// Begin records that the work begins under a lease that is held, if it is due, as Due does. It is for
+// callers that hold the lease themselves, where Do would not suit. If it fails, the work must not begin. The run may
 // be recorded all the same, and then counts as one that has not ended.
 func (p Periodic) Begin(ctx context.Context, lease Lease) (Run, error) {
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -57,7 +57,7 @@
 //
 // A process that dies closes its connections: it is suspected at once. One that hangs or is
 // cut off is suspected after a silence of Config.SuspicionTimeout. A member that has suspected
-// another wrongly waits twice as long for that one from then on, up to 64 times the timeout.
+// another wrongly waits twice as long for the other from then on, up to 64 times the timeout.
 // The wait is halved after a time in which no silence was longer than the half: that time is
 // 64 times the timeout at first, and longer after each mistake. A wrong suspicion costs time
 // and no message.

@@ -13,10 +13,10 @@ import (
 // File is a Store in a small file beside the resource: the highest token in decimal, and
 // a line end. It is replaced as a whole and made durable before the write that the
 // token is for, so that it is never torn and never goes back, over a crash either. A
-// second file, Path with ".lock" added, is locked (flock) meanwhile: all who
-// write to the resource must be on file systems where that works between them. It holds the
-// token that is known to be durable, so that a crash on the way there is made up for by the
-// next call, and calls with that token need not sync.
+// second file, Path with ".lock" added, is locked (flock) meanwhile: all writers of the
+// resource must be on file systems where that works between them. The second file holds the
+// token that is known to be durable. So the next call makes up for a crash before that, and
+// calls with that token need not sync.
 type File struct {
 	Path string
 }

@@ -115,7 +115,7 @@ func TestFileExcludes(t *testing.T) {
 	}
 	err := (File{path}).Do(1, func() error {
 		if err := tryLock(); err != unix.EWOULDBLOCK {
-			t.Errorf("another who locks during a write: got %v, want that it has to wait", err)
+			t.Errorf("another process that locks during a write: got %v, want that it has to wait", err)
 		}
 		return nil
 	})
@@ -123,7 +123,7 @@ func TestFileExcludes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := tryLock(); err != nil {
-		t.Errorf("another who locks after the write: got %v, want the lock", err)
+		t.Errorf("another process that locks after the write: got %v, want the lock", err)
 	}
 }
 

@@ -119,7 +119,7 @@ var judgements = []struct {
 			l.close = func() error { l.memoryLeaser.Close(); return errors.New("failed") }
 		})
 	}, "close-releases", "close: failed"},
-	{"who waits is told something else than that the Leaser was closed", func() Fixture {
+	{"a waiter is told something else than that the Leaser was closed", func() Fixture {
 		return breakWaits(func(l *broken, ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
 			lease, err := l.memoryLeaser.Acquire(ctx, c)
 			if errors.Is(err, tenure.ErrClosed) {

@@ -29,7 +29,7 @@ func inMemory(t *testing.T, f func(t *testing.T, m *Memory, l *memoryLeaser)) {
 	})
 }
 
-func (l *memoryLeaser) gets(t *testing.T, c tenure.Claim) *memoryLease {
+func (l *memoryLeaser) mustAcquire(t *testing.T, c tenure.Claim) *memoryLease {
 	t.Helper()
 	lease, err := l.TryAcquire(t.Context(), c)
 	if err != nil {
@@ -45,18 +45,18 @@ func TestDeadlinesInMemory(t *testing.T) {
 	inMemory(t, func(t *testing.T, _ *Memory, l *memoryLeaser) {
 		l.line.lag(time.Second)
 		asked := time.Now()
-		if x, want := l.gets(t, claim), asked.Add(memoryTTL*19/20); !x.Deadline().Equal(want) {
+		if x, want := l.mustAcquire(t, claim), asked.Add(memoryTTL*19/20); !x.Deadline().Equal(want) {
 			t.Errorf("asked for at %v, a lease has the deadline %v, want %v", asked, x.Deadline(), want)
 		}
 	})
 	inMemory(t, func(t *testing.T, _ *Memory, l *memoryLeaser) {
-		x := l.gets(t, claim)
+		x := l.mustAcquire(t, claim)
 		if x.answered(time.Now(), false); !errors.Is(x.Err(), tenure.ErrLost) {
 			t.Errorf("the store knows the lease no more, and it is %v, want %v", x.Err(), tenure.ErrLost)
 		}
 	})
 	inMemory(t, func(t *testing.T, _ *Memory, l *memoryLeaser) {
-		x := l.gets(t, claim)
+		x := l.mustAcquire(t, claim)
 		sent := l.now()
 		l.slept.Add(int64(2 * memoryTTL)) // and no alarm has rung yet
 		if x.answered(sent, true); !errors.Is(x.Err(), tenure.ErrLost) {
@@ -71,7 +71,7 @@ func TestDeadlinesInMemory(t *testing.T) {
 		}
 	})
 	inMemory(t, func(t *testing.T, _ *Memory, l *memoryLeaser) {
-		x := l.gets(t, claim)
+		x := l.mustAcquire(t, claim)
 		synctest.Wait()
 		l.suspend(2 * memoryTTL)
 		synctest.Wait()
@@ -84,7 +84,7 @@ func TestDeadlinesInMemory(t *testing.T) {
 // A holder that releases without the store is told why, in half a second, and keeps nothing.
 func TestReleasesInMemory(t *testing.T) {
 	inMemory(t, func(t *testing.T, _ *Memory, l *memoryLeaser) {
-		x := l.gets(t, tenure.Claim{Name: "n", TTL: memoryTTL})
+		x := l.mustAcquire(t, tenure.Claim{Name: "n", TTL: memoryTTL})
 		l.line.cut()
 		began := time.Now()
 		err := x.Release(t.Context())
@@ -110,7 +110,7 @@ func TestGivingUpInMemory(t *testing.T) {
 			}
 			synctest.Wait()
 			if n := len(m.queues); n > 0 {
-				t.Fatalf("%d queues are left by who had given up before", n)
+				t.Fatalf("%d queues are left by claims that had given up before", n)
 			}
 		}
 	})
@@ -134,7 +134,7 @@ func TestWaitingInMemory(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *Memory, l *memoryLeaser) {
 		silent := m.Open().(*memoryLeaser)
 		asked := time.Now()
-		silent.gets(t, tenure.Claim{Name: "n", TTL: memoryTTL})
+		silent.mustAcquire(t, tenure.Claim{Name: "n", TTL: memoryTTL})
 		silent.line.cut()
 		if _, err := l.Acquire(t.Context(), tenure.Claim{Name: "n", TTL: 100 * memoryTTL}); err != nil {
 			t.Error(err)
@@ -176,7 +176,7 @@ func TestLooksInMemory(t *testing.T) {
 				t.Errorf("before %s something has changed", what)
 			}
 			if change(); !closed(changed) {
-				t.Errorf("who waits is not woken by %s", what)
+				t.Errorf("a waiter is not woken by %s", what)
 			}
 		}
 	})
@@ -236,7 +236,7 @@ func TestLine(t *testing.T) {
 // A look that hears nothing from the store does not show that nobody holds.
 func TestLooksWithoutAnAnswerInMemory(t *testing.T) {
 	inMemory(t, func(t *testing.T, _ *Memory, l *memoryLeaser) {
-		l.gets(t, tenure.Claim{Name: "n", TTL: memoryTTL})
+		l.mustAcquire(t, tenure.Claim{Name: "n", TTL: memoryTTL})
 		l.line.cut()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -252,7 +252,7 @@ func TestObstaclesInMemory(t *testing.T) {
 		if err := l.obstacle("n"); err == nil || errors.Is(err, tenure.ErrUnavailable) || errors.As(err, new(tenure.HeldError)) {
 			t.Errorf("a free name: the obstacle is %v, want that it is free by now", err)
 		}
-		l.gets(t, tenure.Claim{Name: "n", Holder: "h", TTL: memoryTTL})
+		l.mustAcquire(t, tenure.Claim{Name: "n", Holder: "h", TTL: memoryTTL})
 		var held tenure.HeldError
 		if err := l.obstacle("n"); !errors.As(err, &held) || held != (tenure.HeldError{Name: "n", Holder: "h", Until: time.Now().Add(memoryTTL)}) {
 			t.Errorf("a name that is held: the obstacle is %v, want the holder", err)
@@ -282,7 +282,7 @@ func TestRenewalsInMemoryKeepTime(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *Memory, l *memoryLeaser) {
 		l.line.lag(memoryTTL / 4)
 		asked := time.Now()
-		x := l.gets(t, tenure.Claim{Name: "n", TTL: memoryTTL})
+		x := l.mustAcquire(t, tenure.Claim{Name: "n", TTL: memoryTTL})
 		for i := range 4 {
 			sent := asked.Add(time.Duration(i+1) * (memoryTTL / 3))
 			time.Sleep(time.Until(sent.Add(time.Second)))
@@ -315,8 +315,8 @@ func TestCallsInMemoryEndTheirContexts(t *testing.T) {
 // A refusal names the holder that came first, and its end.
 func TestRefusalsInMemoryNameTheFirst(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *Memory, l *memoryLeaser) {
-		l.gets(t, tenure.Claim{Name: "n", Holder: "first", TTL: memoryTTL, Slots: 2})
-		l.gets(t, tenure.Claim{Name: "n", Holder: "second", TTL: 2 * memoryTTL, Slots: 2})
+		l.mustAcquire(t, tenure.Claim{Name: "n", Holder: "first", TTL: memoryTTL, Slots: 2})
+		l.mustAcquire(t, tenure.Claim{Name: "n", Holder: "second", TTL: 2 * memoryTTL, Slots: 2})
 		want := tenure.HeldError{Name: "n", Holder: "first", Until: time.Now().Add(memoryTTL)}
 		_, err := l.TryAcquire(t.Context(), tenure.Claim{Name: "n", TTL: memoryTTL})
 		var held tenure.HeldError

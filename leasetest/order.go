@@ -24,7 +24,7 @@ func inOrder(b *bench) {
 			return
 		}
 	}
-	b.Errorf("in %d lines of %d exclusive waiters others were let in before those who came first: the last line in the order %v", rounds, waiters, got)
+	b.Errorf("in %d queues of %d exclusive waiters some were admitted before earlier ones: the last queue in the order %v", rounds, waiters, got)
 }
 
 // line returns the order in which waiters were let in. They came in the order of their

@@ -25,8 +25,8 @@ func (b *bench) set(r tenure.Recorder, lease tenure.Lease, record string) {
 	}
 }
 
-// shows reports a record that is another than the one that was set last.
-func (b *bench) shows(r tenure.Recorder, name, want, when string) {
+// checkRecord reports an error if the record is not the one that was set last.
+func (b *bench) checkRecord(r tenure.Recorder, name, want, when string) {
 	b.Helper()
 	switch got, err := r.Record(b.ctx, name); {
 	case err != nil:
@@ -41,26 +41,26 @@ func recordsStay(b *bench) {
 	m, s := b.recorder()
 	c, other := b.claim(), b.claim()
 	other.Name += "/other"
-	b.shows(r, c.Name, "", "before any was set")
+	b.checkRecord(r, c.Name, "", "before any was set")
 	lease := b.acquire(l, c)
-	b.shows(s, c.Name, "", "held, and none was set")
+	b.checkRecord(s, c.Name, "", "held, and none was set")
 	b.set(r, lease, "1")
-	b.shows(s, c.Name, "1", "while it is held")
+	b.checkRecord(s, c.Name, "1", "while it is held")
 	b.set(r, lease, "2")
 	long := strings.Repeat("\x00\xff3", 2<<10)[:2<<10]
 	b.set(r, lease, long)
 	b.release(lease)
-	b.shows(s, c.Name, long, "after the release")
+	b.checkRecord(s, c.Name, long, "after the release")
 	lease = b.acquire(m, c)
-	b.shows(s, c.Name, long, "to the next holder")
+	b.checkRecord(s, c.Name, long, "to the next holder")
 	b.set(s, lease, "4")
-	b.shows(r, c.Name, "4", "to the holder before")
+	b.checkRecord(r, c.Name, "4", "to the holder before")
 	b.release(lease)
-	b.shows(r, other.Name, "", "of another name")
+	b.checkRecord(r, other.Name, "", "of another name")
 	beside := b.acquire(l, other)
 	b.set(r, beside, "other")
 	b.release(beside)
-	b.shows(r, c.Name, "4", "beside that of another name")
+	b.checkRecord(r, c.Name, "4", "beside that of another name")
 	if lister, ok := l.(tenure.Lister); ok {
 		if names, err := lister.List(b.ctx, b.names); err != nil || len(names) > 0 {
 			b.Errorf("%q, %v are listed: records remain, and no name is held", names, err)
@@ -78,7 +78,7 @@ func recordsStay(b *bench) {
 			b.Fatalf("restart the store: %v", err)
 		}
 		_, r = b.recorder()
-		b.shows(r, c.Name, "4", "after a restart of the store")
+		b.checkRecord(r, c.Name, "4", "after a restart of the store")
 	}
 }
 
@@ -93,7 +93,7 @@ func recordsOfHoldersOnly(b *bench) {
 		if err := r.SetRecord(b.ctx, lease, []byte(record)); !errors.Is(err, want) {
 			b.Errorf("SetRecord %s returns %v, want %q", what, err, want)
 		}
-		b.shows(s, c.Name, "first", "after SetRecord "+what)
+		b.checkRecord(s, c.Name, "first", "after SetRecord "+what)
 	}
 	refused(r, first, strings.Repeat("x", 2<<10+1), tenure.ErrClaim, "of more than 2 KiB")
 	refused(s, first, "another's", tenure.ErrClaim, "with another Leaser's lease")

@@ -1,6 +1,6 @@
 // Package readleasepb has the messages and the client of the gRPC service
-// tenure.readlease.v1.ReadLease: who answers linearizable reads from its own memory,
-// what that holds up, and how to change it. readlease.proto says what each call does;
+// tenure.readlease.v1.ReadLease: which members answer linearizable reads from their own
+// memory, which requests that holds up, and how to change it. readlease.proto says what each call does;
 // package etcdapi serves them, on the port of etcd's services; `tenure read-lease` is
 // made of them.
 //

@@ -74,7 +74,7 @@ func (x *GetRequest) GetCells() bool {
 type GetResponse struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	ClusterId uint64                 `protobuf:"varint,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
-	// member_id is who answers.
+	// member_id is the member that answers.
 	MemberId uint64 `protobuf:"varint,2,opt,name=member_id,json=memberId,proto3" json:"member_id,omitempty"`
 	// leader is absent if the member knows none.
 	Leader *Member `protobuf:"bytes,3,opt,name=leader,proto3" json:"leader,omitempty"`
@@ -874,7 +874,7 @@ func (x *HoldersRequest) GetRangeEnd() []byte {
 
 type HoldersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// member_id is who answers.
+	// member_id is the member that answers.
 	MemberId uint64 `protobuf:"varint,1,opt,name=member_id,json=memberId,proto3" json:"member_id,omitempty"`
 	// leader is whom to ask if there is no holder; absent if the member knows none.
 	Leader *Member `protobuf:"bytes,2,opt,name=leader,proto3" json:"leader,omitempty"`

@@ -44,7 +44,7 @@ type ReadLeaseClient interface {
 	// or the cells say nothing, and the text says where; or there are none, and have to be.
 	Set(ctx context.Context, in *SetRequest, opts ...grpc.CallOption) (*SetResponse, error)
 	// Holders tells which members may answer reads of a key or a range at this time,
-	// for clients that choose whom they ask. It is a hint: whoever is asked answers
+	// for clients that choose whom they ask. It is a hint: any member answers
 	// linearizably, a member without a lease by way of the leader.
 	//
 	// InvalidArgument: the key is empty, or the range ends before it begins.
@@ -105,7 +105,7 @@ type ReadLeaseServer interface {
 	// or the cells say nothing, and the text says where; or there are none, and have to be.
 	Set(context.Context, *SetRequest) (*SetResponse, error)
 	// Holders tells which members may answer reads of a key or a range at this time,
-	// for clients that choose whom they ask. It is a hint: whoever is asked answers
+	// for clients that choose whom they ask. It is a hint: any member answers
 	// linearizably, a member without a lease by way of the leader.
 	//
 	// InvalidArgument: the key is empty, or the range ends before it begins.

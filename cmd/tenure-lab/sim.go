@@ -78,7 +78,7 @@ func simCommand() *cobra.Command {
 	var s simulation
 	cmd := &cobra.Command{
 		Use:   "sim [PROTOCOL]",
-		Short: "Play a protocol in simulated worlds full of faults, and judge it",
+		Short: "Play a protocol in simulated worlds full of faults, and check it",
 		Long: `Runs the product's own state machines in simulated worlds: crashes, pauses, clocks
 that drift, networks and disks that fail. Checkers that know true time judge what
 happens. A seed is a world: the same seed is the same course of events.

@@ -19,7 +19,7 @@ func TestAnAdoptedShepherdSparesWhoAdoptedIt(t *testing.T) {
 	case strings.Contains(said, "cannot adopt"):
 		t.Skip(said)
 	case err != nil || !strings.Contains(said, "lives on"):
-		t.Errorf("the shepherd takes whoever adopted it for its guard, and kills it: %v\n%s", err, said)
+		t.Errorf("the shepherd takes the process that adopted it for its guard, and kills it: %v\n%s", err, said)
 	}
 }
 

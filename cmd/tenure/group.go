@@ -50,8 +50,9 @@ func findCommand(name string) (string, error) {
 	return path, nil
 }
 
-// startGroup starts a command with our own standard files, if may has no objection at
-// the last moment. It is killed when the shepherd has been told, though we be stopped.
+// startGroup starts a command with our own standard files, unless may returns an error at the
+// last moment. From then on the shepherd kills the command at the deadline that tell has told
+// it, even while we are stopped.
 func startGroup(argv, env []string, tell func(*shepherd), may func() error) (*group, error) {
 	path, err := findCommand(argv[0])
 	if err != nil {
@@ -106,7 +107,7 @@ func (g *group) launch(tell func(*shepherd), may func() error, start func() (int
 	return nil
 }
 
-// await returns the exit code of a child, and tells when it is stopped.
+// await returns the exit code of a child, and sends on stopped each signal that stops it.
 func await(pid int, stopped chan<- syscall.Signal) int {
 	for {
 		var status syscall.WaitStatus
@@ -142,9 +143,9 @@ func (g *group) terminate() {
 }
 
 // sweep ends the processes that the command left behind in its group: they would go on without
-// a lease. It gets until limit to end by itself, and is killed then. The kernel takes a moment
-// for that, or as long as it likes for a process that waits for a disk: each grace, lingers
-// decides whether to wait on.
+// a lease. They have until limit to end by themselves, and are killed then. That takes the kernel a
+// moment, or any time for a process that waits for a disk. After each grace, lingers reports
+// whether to wait on.
 func (g *group) sweep(limit, grace time.Duration, lost <-chan struct{}, lingers func() bool) {
 	g.terminate()
 	if !g.ended(limit, lost) {

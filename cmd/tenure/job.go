@@ -101,15 +101,16 @@ func (g *group) pause(already bool) {
 	g.tty = false // the shell takes it
 	if !already {
 		g.signal(syscall.SIGTSTP)
-		already = g.stops()
+		already = g.awaitStop()
 	}
 	g.signal(syscall.SIGSTOP)
 	if !already {
-		g.stops()
+		g.awaitStop()
 	}
 }
 
-func (g *group) stops() bool {
+// awaitStop waits for the group to stop, but not for long, and reports whether it has stopped.
+func (g *group) awaitStop() bool {
 	select {
 	case <-g.stopped:
 		return true

@@ -19,7 +19,7 @@ import (
 type shownLease struct {
 	tenure.State
 	Stores []shownStore `json:"stores,omitempty"` // of leases in storage
-	// LastRun is that of a periodic job (lock --every), if the name is one's.
+	// LastRun is the last run of a periodic job (lock --every), if the name is that of one.
 	LastRun      *tenure.Run `json:"last_run,omitempty"`
 	LastRunError string      `json:"last_run_error,omitempty"` // why it is not known
 }
@@ -43,7 +43,7 @@ func showLease(ctx context.Context, l tenure.Leaser, name string, o cli.Output, 
 		return err
 	}
 	shown := shownLease{State: s, Stores: stores}
-	shown.lastRun(ctx, l)
+	shown.addLastRun(ctx, l)
 	return o.Print(w, shown, func() {
 		leaseTable(w, []tenure.State{s})
 		switch {
@@ -59,8 +59,8 @@ func showLease(ctx context.Context, l tenure.Leaser, name string, o cli.Output, 
 	})
 }
 
-// lastRun looks for the last run of a periodic job, where the engine keeps records.
-func (s *shownLease) lastRun(ctx context.Context, l tenure.Leaser) {
+// addLastRun adds the last run of a periodic job, where the engine keeps records.
+func (s *shownLease) addLastRun(ctx context.Context, l tenure.Leaser) {
 	if _, ok := l.(tenure.Recorder); !ok {
 		return
 	}
@@ -74,7 +74,7 @@ func (s *shownLease) lastRun(ctx context.Context, l tenure.Leaser) {
 	}
 }
 
-// storesOf asks the stores of leases in storage, a second long at most.
+// storesOf asks the stores of leases in storage for their state, for a second at most.
 func storesOf(ctx context.Context, l tenure.Leaser, name string) (stores []shownStore, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

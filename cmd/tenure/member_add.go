@@ -69,7 +69,7 @@ not serve until it has started.`,
 					return memberTrouble("add "+name, err)
 				}
 				say(cmd, remark)
-				added := addedMember{hexID(got.Member.ID), name, learner, peerURLs, c.starts(name, peerURLs[0], clientURLs)}
+				added := addedMember{hexID(got.Member.ID), name, learner, peerURLs, c.startCommand(name, peerURLs[0], clientURLs)}
 				return o.Print(cmd.OutOrStdout(), added, func() { added.print(cmd.OutOrStdout(), cmd.ErrOrStderr()) })
 			})
 		},
@@ -115,11 +115,11 @@ func (c cluster) mayAdd(name string, learner, yes bool) (remark string, err erro
 	if learner {
 		return "", nil
 	}
-	return c.voting().with(listedMember{}).permits("the vote of "+name, yes, "add it with --learner, start it, and promote it")
+	return c.voting().with(listedMember{}).allow("the vote of "+name, yes, "add it with --learner, start it, and promote it")
 }
 
-// starts is the command line that starts a new member.
-func (c cluster) starts(name, peerURL string, clientURLs []string) []string {
+// startCommand is the command line that starts a new member.
+func (c cluster) startCommand(name, peerURL string, clientURLs []string) []string {
 	if len(clientURLs) == 0 {
 		clientURLs = []string{c.clientURL(peerURL)}
 	}

@@ -135,7 +135,7 @@ over first.`,
 			case after.voters == 0:
 				return "", memberTrouble("remove "+m.String(), rpctypes.ErrMemberNotEnoughStarted)
 			}
-			return after.permits("the removal of "+m.String(), yes, "start those that are down, or remove them, first")
+			return after.allow("the removal of "+m.String(), yes, "start those that are down, or remove them, first")
 		},
 		change: func(ctx context.Context, client *clientv3.Client, _ cluster, m listedMember) error {
 			_, err := client.MemberRemove(ctx, m.id)
@@ -162,7 +162,7 @@ A member that has just been started is known by its name, and catches up, within
 			if !m.Learner {
 				return "", fmt.Errorf("%s votes already", m)
 			}
-			remark, err = c.voting().with(m).permits("the promotion of "+m.String(), yes, "start "+m.String()+" first")
+			remark, err = c.voting().with(m).allow("the promotion of "+m.String(), yes, "start "+m.String()+" first")
 			if err != nil && !m.Reachable {
 				err = notYet{err, "started"}
 			}

@@ -36,11 +36,11 @@ func TestVotersThatAreLeft(t *testing.T) {
 		{voting{4, 3}, false, "3 of 4 voters answer, and all of these are needed"},
 		{voting{5, 4}, false, ""},
 	} {
-		remark, err := tt.after.permits("the removal of c", false, "start b")
+		remark, err := tt.after.allow("the removal of c", false, "start b")
 		if (err != nil) != tt.refused || err != nil && !strings.HasSuffix(err.Error(), "; start b, or repeat it with --yes") || err == nil && !beginsOrBoth(remark, tt.remark) {
 			t.Errorf("%+v are left: %q, %v; want %q, refused: %v", tt.after, remark, err, tt.remark, tt.refused)
 		}
-		if remark, err := tt.after.permits("the removal of c", true, "start b"); err != nil || !beginsOrBoth(remark, tt.remark) {
+		if remark, err := tt.after.allow("the removal of c", true, "start b"); err != nil || !beginsOrBoth(remark, tt.remark) {
 			t.Errorf("%+v are left and this is meant: %q, %v; want %q", tt.after, remark, err, tt.remark)
 		}
 	}
@@ -129,10 +129,10 @@ func TestHowANewMemberStarts(t *testing.T) {
 	}}
 	want := "tenure serve --name d --initial-cluster-state existing --listen-peer-urls https://[::1]:7 --initial-advertise-peer-urls https://[::1]:7 " +
 		"--listen-client-urls https://[::1]:2379 --initial-cluster a=https://a:1,b1=https://b:1,c1=https://c:1,c1=https://c:2,d=https://[::1]:7"
-	if got := strings.Join(c.starts("d", "https://[::1]:7", nil), " "); got != want {
+	if got := strings.Join(c.startCommand("d", "https://[::1]:7", nil), " "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if got := c.starts("d", "http://d:7", []string{"http://x:1", "http://y:2"}); got[11] != "http://x:1,http://y:2" {
+	if got := c.startCommand("d", "http://d:7", []string{"http://x:1", "http://y:2"}); got[11] != "http://x:1,http://y:2" {
 		t.Errorf("clients reach it at %q, want where they were told", got[11])
 	}
 	c.Members[0].ClientURLs = []string{"http://a:2379"}

@@ -86,8 +86,8 @@ func (c *liveCluster) member(args ...string) (code int, out, errs string) {
 	return ran(c.t, append([]string{"member", "--at", c.at}, args...)...)
 }
 
-// does wants a change that succeeds, and returns its output.
-func (c *liveCluster) does(says string, args ...string) (out string) {
+// mustDo makes a change, which has to succeed, and returns its output.
+func (c *liveCluster) mustDo(says string, args ...string) (out string) {
 	c.t.Helper()
 	code, out, errs := c.member(args...)
 	if code != 0 || !strings.Contains(out+errs, says) {
@@ -96,8 +96,8 @@ func (c *liveCluster) does(says string, args ...string) (out string) {
 	return out
 }
 
-// refuses wants a change that is refused, and that nothing has changed.
-func (c *liveCluster) refuses(says string, args ...string) {
+// wantRefused wants a change that is refused, and that nothing has changed.
+func (c *liveCluster) wantRefused(says string, args ...string) {
 	c.t.Helper()
 	before := c.list()
 	code, out, errs := c.member(args...)
@@ -160,7 +160,7 @@ func TestReplaceAMember(t *testing.T) {
 		}
 	}
 	for _, to := range []string{"a", "b"} { // one of which did not lead before
-		c.does(to+" leads now", "move-leader", to)
+		c.mustDo(to+" leads now", "move-leader", to)
 		c.eventually(to+" leads", func(got cluster) bool { return got.Leader == to })
 	}
 	lost, _ := got.find("c")
@@ -168,31 +168,31 @@ func TestReplaceAMember(t *testing.T) {
 	if got := c.list(); sorted(got.summary()) != sorted("a voter true, b voter true, c voter false") {
 		t.Errorf("without c the list is %s", got.summary())
 	}
-	c.refuses("only 1 of 2 voters would answer, and 2 are needed: the cluster would serve nothing until more are up; start those that are down, or remove them, first, or repeat it with --yes", "remove", "a")
-	c.refuses("c does not answer, and would not take leadership: start it first", "move-leader", "c")
-	c.refuses("there is no member d; the members are ", "remove", "d")
-	c.refuses("the member "+lost.ID+" is called c already: remove it first", "add", "c", "--learner", "--peer-urls", lost.PeerURLs[0])
-	c.refuses("another member is at this peer URL", "add", "d", "--learner", "--peer-urls", lost.PeerURLs[0])
-	c.does("all of these are needed: the next that fails stops the cluster", "remove", strings.ToUpper(lost.ID))
+	c.wantRefused("only 1 of 2 voters would answer, and 2 are needed: the cluster would serve nothing until more are up; start those that are down, or remove them, first, or repeat it with --yes", "remove", "a")
+	c.wantRefused("c does not answer, and would not take leadership: start it first", "move-leader", "c")
+	c.wantRefused("there is no member d; the members are ", "remove", "d")
+	c.wantRefused("the member "+lost.ID+" is called c already: remove it first", "add", "c", "--learner", "--peer-urls", lost.PeerURLs[0])
+	c.wantRefused("another member is at this peer URL", "add", "d", "--learner", "--peer-urls", lost.PeerURLs[0])
+	c.mustDo("all of these are needed: the next that fails stops the cluster", "remove", strings.ToUpper(lost.ID))
 
-	out := c.does("tenure member promote c", "add", "c", "--learner", "--peer-urls", lost.PeerURLs[0], "--client-urls", lost.ClientURLs[0])
+	out := c.mustDo("tenure member promote c", "add", "c", "--learner", "--peer-urls", lost.PeerURLs[0], "--client-urls", lost.ClientURLs[0])
 	if got := c.list(); sorted(got.summary()) != sorted("a voter true, b voter true,  learner false") {
 		t.Errorf("with a learner that has not started the list is %s", got.summary())
 	}
-	c.refuses("it has not caught up with the leader", "promote", lost.PeerURLs[0], "--wait", "0")
-	c.refuses("start it with the command that `tenure member add` has printed", "promote", "c", "--wait", "0")
-	c.refuses("there are as many learners as --max-learners of the leader allows", "add", "d", "--learner", "--peer-urls", "http://127.0.0.1:1")
-	c.refuses("has no vote and cannot lead: promote it first", "move-leader", lost.PeerURLs[0])
+	c.wantRefused("it has not caught up with the leader", "promote", lost.PeerURLs[0], "--wait", "0")
+	c.wantRefused("start it with the command that `tenure member add` has printed", "promote", "c", "--wait", "0")
+	c.wantRefused("there are as many learners as --max-learners of the leader allows", "add", "d", "--learner", "--peer-urls", "http://127.0.0.1:1")
+	c.wantRefused("has no vote and cannot lead: promote it first", "move-leader", lost.PeerURLs[0])
 	words := strings.Fields(out)
 	if len(words) < 3 || words[0] != "tenure" || words[1] != "serve" || words[2] != "--name" {
 		t.Fatalf("add prints %q", out)
 	}
 	c.start("c", words[4:]...)
-	if out := c.does("c votes now", "promote", "c", "--wait", "30s"); out != "c votes now\n" { // it has hardly begun
+	if out := c.mustDo("c votes now", "promote", "c", "--wait", "30s"); out != "c votes now\n" { // it has hardly begun
 		t.Errorf("the promotion says %q", out)
 	}
 	c.ready("c")
-	c.refuses("c votes already", "promote", "c")
+	c.wantRefused("c votes already", "promote", "c")
 	if got := c.list(); sorted(got.summary()) != sorted("a voter true, b voter true, c voter true") {
 		t.Errorf("in the end the list is %s", got.summary())
 	}
@@ -209,9 +209,9 @@ func sorted(list string) string {
 func TestAClusterOfOne(t *testing.T) {
 	c := startCluster(t, "a")
 	c.eventually("a leader", func(got cluster) bool { return got.Leader == "a" })
-	c.refuses("cannot remove a: it is the last voter", "remove", "a", "--yes")
+	c.wantRefused("cannot remove a: it is the last voter", "remove", "a", "--yes")
 	peer, client := freeAddresses(t, 1)[0], freeAddresses(t, 1)[0]
-	c.refuses("after the vote of d only 1 of 2 voters would answer, and 2 are needed: the cluster would serve nothing until more are up; add it with --learner, start it, and promote it, or repeat it with --yes", "add", "d", "--peer-urls", "http://"+peer)
+	c.wantRefused("after the vote of d only 1 of 2 voters would answer, and 2 are needed: the cluster would serve nothing until more are up; add it with --learner, start it, and promote it, or repeat it with --yes", "add", "d", "--peer-urls", "http://"+peer)
 	code, out, errs := c.member("add", "d", "--peer-urls", "http://"+peer, "--client-urls", "http://"+client, "--yes", "-o", "json")
 	var added addedMember
 	if err := json.Unmarshal([]byte(out), &added); err != nil || code != 0 || added.Name != "d" || added.Learner || len(added.Command) < 4 ||
@@ -240,6 +240,6 @@ func TestAMemberMoves(t *testing.T) {
 	got := c.eventually("a leader", func(got cluster) bool { return got.Leader != "" })
 	m, _ := got.find(got.Leader)
 	to := "http://" + freeAddresses(t, 1)[0]
-	c.does("the others look for "+m.Name+" at "+to+" now", "update", m.ID, "--peer-urls", to)
+	c.mustDo("the others look for "+m.Name+" at "+to+" now", "update", m.ID, "--peer-urls", to)
 	c.eventually("the new URL", func(got cluster) bool { now, err := got.find(to); return err == nil && now.ID == m.ID })
 }

@@ -19,7 +19,7 @@ var memberRefusals = []struct {
 }{
 	{rpctypes.ErrMemberNotFound, "it is no member any more: see `tenure member list`"},
 	{rpctypes.ErrMemberExist, "it is a member already: see `tenure member list`"},
-	{rpctypes.ErrPeerURLExist, "another member is at this peer URL: see `tenure member list`, and remove that one first, or give another URL"},
+	{rpctypes.ErrPeerURLExist, "another member is at this peer URL: see `tenure member list`, and remove it first, or give another URL"},
 	{rpctypes.ErrMemberBadURLs, "want one peer URL, http://host:port, or https://host:port where the members use TLS"},
 	{rpctypes.ErrMemberNotLearner, "it votes already"},
 	{rpctypes.ErrMemberLearnerNotReady, "it has not caught up with the leader: look with `tenure member list` whether it runs and its APPLIED grows, and try again, or give it time with --wait"},

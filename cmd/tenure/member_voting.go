@@ -41,9 +41,9 @@ func (v voting) majority() int { return quorumlease.Majority(v.voters) }
 // lost reports whether those that answer are too few to serve.
 func (v voting) lost() bool { return v.up < v.majority() }
 
-// permits judges what a change would make of the voters. One that would leave too few is refused, unless it
-// is meant. remark is what to say once it is done. The server has a judgement of its own.
-func (v voting) permits(change string, yes bool, instead string) (remark string, err error) {
+// allow checks the voters that a change would leave. It refuses a change that would leave too few, unless
+// --yes is given. The remark is for the user once the change is done. The server checks for itself.
+func (v voting) allow(change string, yes bool, instead string) (remark string, err error) {
 	switch {
 	case v.lost() && !yes:
 		return "", fmt.Errorf("after %s only %d of %d voters would answer, and %d are needed: the cluster would serve nothing until more are up; %s, or repeat it with --yes", change, v.up, v.voters, v.majority(), instead)

@@ -152,12 +152,12 @@ func atURL(ctx context.Context, client *clientv3.Client, url string, call func(c
 func (s *readLeases) fill(answers []*readleasepb.GetResponse) {
 	answers = slices.DeleteFunc(slices.Clone(answers), func(a *readleasepb.GetResponse) bool { return a == nil })
 	best := slices.MaxFunc(answers, func(a, b *readleasepb.GetResponse) int {
-		return cmp.Or(cmp.Compare(leads(a), leads(b)), cmp.Compare(a.Term, b.Term), cmp.Compare(a.ReleasedIndex, b.ReleasedIndex))
+		return cmp.Or(cmp.Compare(leading(a), leading(b)), cmp.Compare(a.Term, b.Term), cmp.Compare(a.ReleasedIndex, b.ReleasedIndex))
 	})
 	s.best = best.MemberId
 	s.Policy, s.Order, s.Term = best.Policy, best.Order, best.Term
 	s.Committed, s.Released = best.CommittedIndex, best.ReleasedIndex
-	if leads(best) == 1 {
+	if leading(best) == 1 {
 		s.Leader = s.nameOf(best.MemberId)
 	}
 	if h := best.HeldUp; h != nil {
@@ -210,7 +210,7 @@ func grantors(m readLeaseMember, answers []*readleasepb.GetResponse, best *readl
 
 // tell adds the member's report on itself.
 func (m *readLeaseMember) tell(a, best *readleasepb.GetResponse) {
-	m.Leader = a == best && leads(a) == 1
+	m.Leader = a == best && leading(a) == 1
 	m.TTLMS = millis(a.Ttl.AsDuration())
 	m.left = a.LeaseLeft.AsDuration()
 	m.LeftMS = millis(m.left)
@@ -241,8 +241,8 @@ func holding(h *readleasepb.Holder) string {
 	}
 }
 
-// leads is 1 if the answer is of a member that leads, else 0.
-func leads(a *readleasepb.GetResponse) int {
+// leading is 1 if the answer comes from a leader, and 0 otherwise.
+func leading(a *readleasepb.GetResponse) int {
 	if a.Leader != nil && a.Leader.Id == a.MemberId {
 		return 1
 	}

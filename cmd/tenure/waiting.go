@@ -90,7 +90,7 @@ func (t *tenancy) tellWait(ctx context.Context, l tenure.Leaser, held tenure.Hel
 	}
 }
 
-// heldBy says who holds a name that is held.
+// heldBy names the holders of a name that is held.
 func heldBy(s tenure.State) string {
 	first := s.Holders[0].Holder
 	switch n := len(s.Holders) - 1; n {

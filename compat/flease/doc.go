@@ -12,10 +12,10 @@
 //	turn   take a free lease and give it back: Acquire and Release; Lock and Unlock of a
 //	       concurrency.Mutex; create and delete an ephemeral node
 //	take   take a free lease and keep it: Acquire; Grant; create an ephemeral node
-//	renew  keep a lease: what a peer does by itself at half of each; a keep-alive of a lease on
+//	renew  keep a lease: a peer does so by itself at half of each; a keep-alive of a lease on
 //	       a stream of its own; a ping of a session, for ZooKeeper's leases are sessions
 //	touch  of ZooKeeper, set an ephemeral node, beside flease's renewals: a ping is answered by
-//	       one server alone, and what is set is agreed on by a majority as a renewal is
+//	       one server alone, and a majority agrees on each set as it does on a renewal
 //
 // Renewals of flease cannot be asked for. So leases of four seconds are added until one
 // renewal in a hundred comes later than a tenth of that, or a lease is lost; the last rate

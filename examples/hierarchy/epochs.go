@@ -41,7 +41,7 @@ func (e *Epochs) Owner(ctx context.Context, epoch uint64) (o Owner, ok bool, err
 	return o, true, json.Unmarshal(value, &o)
 }
 
-// Propose has the owner of an epoch decided, and returns him. The epoch before it has been.
+// Propose has the owner of an epoch decided, and returns the owner. The epoch before has to be decided.
 func (e *Epochs) Propose(ctx context.Context, epoch uint64, me Owner) (o Owner, err error) {
 	proposal, err := json.Marshal(me)
 	if err != nil {

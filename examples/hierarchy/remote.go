@@ -112,7 +112,7 @@ func (c *Client) Lock(ctx context.Context, name string, ttl time.Duration) (Sub,
 				continue
 			}
 		}
-		asked := clock.Now() // before the owner is, so ours ends before his
+		asked := clock.Now() // before the owner is asked, so our lease ends before its own view of it
 		var reply Reply
 		reply, why = c.call(ctx, "Locks.Grant", Request{Name: name, Client: c.id, TTL: ttl})
 		switch {

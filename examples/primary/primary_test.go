@@ -203,7 +203,7 @@ func TestReplicaIsFenced(t *testing.T) {
 	}
 	blank.Rejoin(4)
 	if blank.Store(Entry{Token: 3, Seq: 1}) || !blank.Store(Entry{Token: 4, Seq: 1}) {
-		t.Error("one that knows the primary stores for the one before, or not for him")
+		t.Error("one that knows the primary stores for the one before, or not for the primary itself")
 	}
 	if _, ok := blank.Promise(5); !ok {
 		t.Error("one that was told what there is vouches for nothing")

@@ -53,7 +53,7 @@ func (r *Replica) Store(e Entry) bool {
 }
 
 // Rejoin tells a replica that was started anew the token of a primary. It may have promised
-// itself to that one, or to one before, and must not store for an older one.
+// itself to that primary, or to an earlier one, and must not store for an older one.
 func (r *Replica) Rejoin(token uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -60,20 +60,20 @@ func until(deadline machine.Mono) func(Call) (Claim, error) {
 	}
 }
 
-func fails(err error) func(Call) (Claim, error) {
+func failWith(err error) func(Call) (Claim, error) {
 	return func(Call) (Claim, error) { return nil, err }
 }
 
-func waits(in Call) (Claim, error) {
+func waitForAnHour(in Call) (Claim, error) {
 	if err := in.Wait(time.Hour); err != nil {
 		return nil, err
 	}
 	return nil, errors.New("it waited for an hour")
 }
 
-// waitsAndCleansUp is an attempt that takes a second to end after its call.
-func waitsAndCleansUp(in Call) (Claim, error) {
-	_, err := waits(in)
+// waitAndCleanUp is an attempt that takes a second to end after its call.
+func waitAndCleanUp(in Call) (Claim, error) {
+	_, err := waitForAnHour(in)
 	time.Sleep(time.Second)
 	return nil, err
 }
@@ -96,15 +96,15 @@ func TestAdmit(t *testing.T) {
 		"admitted":                        {"n", []func(Call) (Claim, error){until(60)}, false, 0, 0, nil, "", 1, 0},
 		"a claim that makes no sense":     {"", []func(Call) (Claim, error){until(60)}, false, 0, 0, tenure.ErrClaim, "", 0, 0},
 		"lost before the caller knew":     {"n", []func(Call) (Claim, error){until(0), until(60)}, false, 0, 0, nil, "", 2, 0},
-		"another attempt":                 {"n", []func(Call) (Claim, error){fails(errBusy), fails(errBusy), until(60)}, false, 0, 0, nil, "", 3, 2 * time.Second},
-		"held by another":                 {"n", []func(Call) (Claim, error){fails(heldByAnother)}, true, 0, 0, heldByAnother, heldByAnother.Error(), 1, 0},
-		"broken":                          {"n", []func(Call) (Claim, error){fails(errBroken)}, false, 0, 0, errBroken, `acquire "n": broken`, 1, 0},
-		"a try waits for some seconds":    {"n", []func(Call) (Claim, error){waits}, true, 0, 0, ErrPatience, "", 1, 5 * time.Second},
-		"an Acquire waits for its caller": {"n", []func(Call) (Claim, error){waits}, false, time.Minute, 0, context.DeadlineExceeded, "", 1, time.Minute},
-		"cut short between two attempts":  {"n", []func(Call) (Claim, error){fails(errBusy)}, false, 1500 * time.Millisecond, 0, context.DeadlineExceeded, `acquire "n": context deadline exceeded: busy`, 2, 1500 * time.Millisecond},
-		"closed":                          {"n", []func(Call) (Claim, error){waits}, false, 0, 3 * time.Second, tenure.ErrClosed, tenure.ErrClosed.Error(), 1, 3 * time.Second},
-		"closed after its caller went":    {"n", []func(Call) (Claim, error){waitsAndCleansUp}, false, time.Second, 1500 * time.Millisecond, context.DeadlineExceeded, `acquire "n": context deadline exceeded`, 1, 2 * time.Second},
-		"closed between two attempts":     {"n", []func(Call) (Claim, error){fails(errBusy)}, false, 0, 1500 * time.Millisecond, tenure.ErrClosed, tenure.ErrClosed.Error(), 2, 1500 * time.Millisecond},
+		"another attempt":                 {"n", []func(Call) (Claim, error){failWith(errBusy), failWith(errBusy), until(60)}, false, 0, 0, nil, "", 3, 2 * time.Second},
+		"held by another":                 {"n", []func(Call) (Claim, error){failWith(heldByAnother)}, true, 0, 0, heldByAnother, heldByAnother.Error(), 1, 0},
+		"broken":                          {"n", []func(Call) (Claim, error){failWith(errBroken)}, false, 0, 0, errBroken, `acquire "n": broken`, 1, 0},
+		"a try waits for some seconds":    {"n", []func(Call) (Claim, error){waitForAnHour}, true, 0, 0, ErrPatience, "", 1, 5 * time.Second},
+		"an Acquire waits for its caller": {"n", []func(Call) (Claim, error){waitForAnHour}, false, time.Minute, 0, context.DeadlineExceeded, "", 1, time.Minute},
+		"cut short between two attempts":  {"n", []func(Call) (Claim, error){failWith(errBusy)}, false, 1500 * time.Millisecond, 0, context.DeadlineExceeded, `acquire "n": context deadline exceeded: busy`, 2, 1500 * time.Millisecond},
+		"closed":                          {"n", []func(Call) (Claim, error){waitForAnHour}, false, 0, 3 * time.Second, tenure.ErrClosed, tenure.ErrClosed.Error(), 1, 3 * time.Second},
+		"closed after its caller went":    {"n", []func(Call) (Claim, error){waitAndCleanUp}, false, time.Second, 1500 * time.Millisecond, context.DeadlineExceeded, `acquire "n": context deadline exceeded`, 1, 2 * time.Second},
+		"closed between two attempts":     {"n", []func(Call) (Claim, error){failWith(errBusy)}, false, 0, 1500 * time.Millisecond, tenure.ErrClosed, tenure.ErrClosed.Error(), 2, 1500 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {

@@ -29,7 +29,7 @@
 //     back.
 //  2. Persists become durable in the order given. An envelope in Then may leave
 //     (or, when addressed to the machine itself, be received) only when its own
-//     record and all before that one are durable. A failed write is fatal: the
+//     record and all earlier ones are durable. A failed write is fatal: the
 //     driver stops the machine for good.
 //  3. Sends may be lost, duplicated, delayed or reordered. Neither side changes a
 //     Body after it was handed out.

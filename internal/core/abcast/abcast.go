@@ -84,7 +84,7 @@ func New(cfg Config, records []any) (*Machine, error) {
 	switch g := m.order.group; {
 	case len(records) == 0 && !cfg.Join:
 		m.durable(m.Base())
-	case !m.joins() && m.order.clients != cfg.Clients:
+	case !m.isJoining() && m.order.clients != cfg.Clients:
 		return nil, fmt.Errorf("abcast: %w: its members remember %d clients, which cannot be changed, and Clients is %d", ErrLog, m.order.clients, cfg.Clients)
 	case g.First > started:
 		m.startEpoch()
@@ -269,10 +269,10 @@ func (m *Machine) advance(now machine.Now) {
 	m.alarm = machine.Never
 }
 
-// begins reports whether there is enough to order for another instance. While some are
-// undecided, as much has to wait as they have: many small batches cost more than they
-// gain.
-func (m *Machine) begins() bool {
+// mayBegin reports whether enough messages wait for another instance. While instances are
+// undecided, as many messages have to wait as those instances contain: many small batches cost
+// more than they gain.
+func (m *Machine) mayBegin() bool {
 	p := &m.pending
 	return (m.opened == m.order.instance || len(p.list)-p.proposed >= p.proposed) && p.any(m.order)
 }
@@ -282,7 +282,7 @@ func (m *Machine) begins() bool {
 // proposed again.
 func (m *Machine) open(now machine.Now) {
 	for m.opened = max(m.opened, m.order.instance); m.opened < m.order.instance+uint64(m.cfg.Pipeline); {
-		if m.opened >= m.wanted && !m.begins() {
+		if m.opened >= m.wanted && !m.mayBegin() {
 			return
 		}
 		m.opened++
@@ -357,7 +357,7 @@ func (m *Machine) Ready() machine.Ready[Outcome] {
 	if len(m.pending.list) > 0 {
 		rd.Alarm = min(rd.Alarm, m.relays)
 	}
-	if m.tells() {
+	if m.mustTell() {
 		rd.Alarm = min(rd.Alarm, m.status)
 	}
 	return rd
@@ -400,15 +400,15 @@ func (m *Machine) envelope(now machine.Now, e machine.Envelope) {
 	}
 }
 
-// tells reports whether the others are told how far this member is: one that was removed
-// has nothing to tell when it is not needed any more, nor has one that knows nobody.
-func (m *Machine) tells() bool {
-	return m.cfg.Consensus.Heartbeat > 0 && !m.joins() && !(m.removed() && m.epoch.established)
+// mustTell reports whether this member tells the others how far it is. A member that was removed
+// does not once the new epoch is established, nor does a member that knows of no group yet.
+func (m *Machine) mustTell() bool {
+	return m.cfg.Consensus.Heartbeat > 0 && !m.isJoining() && !(m.removed() && m.epoch.established)
 }
 
 // tell tells the others how far this member is.
 func (m *Machine) tell() {
-	if m.tells() && m.now >= m.status {
+	if m.mustTell() && m.now >= m.status {
 		m.status = m.now.Add(m.cfg.Consensus.Heartbeat)
 		m.tellAll()
 	}

@@ -10,12 +10,12 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/fastct"
 )
 
-// delivers is a member that has delivered n messages, each of an instance of its own.
-func delivers(t *testing.T, cfg Config, n uint64) *member {
+// memberAfter is a member that has delivered n messages, each of an instance of its own.
+func memberAfter(t *testing.T, cfg Config, n uint64) *member {
 	t.Helper()
 	a := start(t, cfg)
 	for cn := uint64(1); cn <= n; cn++ {
-		a.decides(cn, of(1, cn))
+		a.decide(cn, of(1, cn))
 	}
 	if a.m.Position() != n || a.m.Instance() != n {
 		t.Fatalf("it is at position %d and instance %d, want %d", a.m.Position(), a.m.Instance(), n)
@@ -33,11 +33,11 @@ func state(g Group, instance, position, owner uint64) Base {
 // A member that asks is told the decisions from there on, and the state under them if it asks
 // for one that is forgotten, or for all. The state is not sent again while it may be on its way.
 func TestWhoAsksIsTold(t *testing.T) {
-	a := delivers(t, three(2), 4)
+	a := memberAfter(t, three(2), 4)
 	ask := func(name string, from machine.NodeID, cn uint64, want string) {
 		t.Helper()
-		a.hears(from, Fetch{cn})
-		a.wants(name, a.sent(), want)
+		a.hear(from, Fetch{cn})
+		a.want(name, a.sent(), want)
 	}
 	ask("from the first on", 1, 1, "4 decisions from 1 on to 1")
 	ask("the last", 1, 4, "1 decisions from 4 on to 1")
@@ -68,7 +68,7 @@ func TestHowMuchOneIsTold(t *testing.T) {
 		for range 100 {
 			a.m.keep(make([]byte, size))
 		}
-		a.hears(1, Fetch{1})
+		a.hear(1, Fetch{1})
 		var got int
 		for _, e := range a.sends {
 			if d, ok := e.Body.(Decisions); ok {
@@ -85,17 +85,17 @@ func TestHowMuchOneIsTold(t *testing.T) {
 func TestAFullAnswer(t *testing.T) {
 	full := Decisions{From: 1, Values: make([][]byte, fetchCount)}
 	a := start(t, three(2))
-	a.hears(1, Status{Delivered: 100})
-	a.wants("behind", a.sent(), "fetch 1 of 1")
-	a.hears(1, full)
+	a.hear(1, Status{Delivered: 100})
+	a.want("behind", a.sent(), "fetch 1 of 1")
+	a.hear(1, full)
 	if got := a.sent(); !strings.Contains(got, "fetch 65 of 1") {
 		t.Errorf("a full answer is not followed by a question: %q", got)
 	}
 	a.now.Mono = a.now.Mono.Add(time.Minute)
-	a.hears(1, full)
-	a.wants("a full answer in which nothing is new", a.sent(), "")
-	a.hears(1, Decisions{From: 65, Values: make([][]byte, 3)})
-	a.wants("the rest", a.sent(), "")
+	a.hear(1, full)
+	a.want("a full answer in which nothing is new", a.sent(), "")
+	a.hear(1, Decisions{From: 65, Values: make([][]byte, 3)})
+	a.want("the rest", a.sent(), "")
 }
 
 // One that knows of no group, and one that was removed, apply no decisions. A removed one asks
@@ -105,43 +105,43 @@ func TestOutsideNothingIsApplied(t *testing.T) {
 	cfg := three(9)
 	cfg.Join = true
 	a := start(t, cfg)
-	a.hears(1, Status{Delivered: 3})
-	a.wants("one that joins asks for all", a.sent(), "fetch 0 of 1")
-	a.hears(1, decisions)
-	a.wants("one that joins is told decisions, and no state", a.told(), "")
+	a.hear(1, Status{Delivered: 3})
+	a.want("one that joins asks for all", a.sent(), "fetch 0 of 1")
+	a.hear(1, decisions)
+	a.want("one that joins is told decisions, and no state", a.told(), "")
 
 	gone := Group{First: 1, Members: []Member{{ID: 1}, {ID: 3}}, Removed: []Member{{ID: 2}}}
 	removed := func(of Group) *member {
 		return start(t, three(2), Base{Order: State{Group: of, Clients: 3}})
 	}
 	a = removed(gone)
-	a.hears(1, decisions, Status{Delivered: 3})
-	a.wants("a removed one that hears decisions", a.told(), "")
-	a.wants("a removed one that hears of more", a.sent(), "")
-	a.hears(1, Transfer{state(gone, 5, 5, 5)})
-	a.wants("a removed one that is given a state", a.told(), "")
+	a.hear(1, decisions, Status{Delivered: 3})
+	a.want("a removed one that hears decisions", a.told(), "")
+	a.want("a removed one that hears of more", a.sent(), "")
+	a.hear(1, Transfer{state(gone, 5, 5, 5)})
+	a.want("a removed one that is given a state", a.told(), "")
 	a.m.lacks = &Base{Order: state(gone, 5, 5, 5).Order, Position: 5}
 	a.step(Restored{5})
-	a.wants("a removed one whose owner got a state", a.told(), "")
-	a.hears(9, Status{Delivered: 0})
-	a.wants("a removed one that a stranger speaks to", a.sent(), "")
+	a.want("a removed one whose owner got a state", a.told(), "")
+	a.hear(9, Status{Delivered: 0})
+	a.want("a removed one that a stranger speaks to", a.sent(), "")
 }
 
 // A member goes on from another's state once its owner has what led there, and then all that
 // it does rests on that state.
 func TestOnFromAState(t *testing.T) {
-	a := delivers(t, three(2), 3)
+	a := memberAfter(t, three(2), 3)
 	g := a.m.Group()
-	a.hears(1, fastct.Decide{CN: 9, Value: appendMessage(nil, of(3, 1)), Whole: true})
+	a.hear(1, fastct.Decide{CN: 9, Value: appendMessage(nil, of(3, 1)), Whole: true})
 	a.sent()
-	a.hears(1, Transfer{state(g, 3, 3, 30)})
-	a.wants("a state of where it is", a.told(), "")
-	a.hears(1, Transfer{state(g, 8, 20, 22)})
-	a.wants("a state with more", a.told(), "lacks 22")
+	a.hear(1, Transfer{state(g, 3, 3, 30)})
+	a.want("a state of where it is", a.told(), "")
+	a.hear(1, Transfer{state(g, 8, 20, 22)})
+	a.want("a state with more", a.told(), "lacks 22")
 	a.step(Restored{21})
-	a.wants("its owner has too little", a.told(), "")
+	a.want("its owner has too little", a.told(), "")
 	a.step(Restored{22})
-	a.wants("its owner has it; instance 9 is known, whose message is in what the owner has", a.told(), "installed 22")
+	a.want("its owner has it; instance 9 is known, whose message is in what the owner has", a.told(), "installed 22")
 	if a.m.Instance() != 9 || a.m.Position() != 22 || a.m.Base().Order.Instance != 8 {
 		t.Errorf("it is at instance %d and position %d, on the state of instance %d; want 9, 22 and 8", a.m.Instance(), a.m.Position(), a.m.Base().Order.Instance)
 	}
@@ -149,20 +149,20 @@ func TestOnFromAState(t *testing.T) {
 		t.Errorf("consensus takes part from instance %d on, want 9", floor)
 	}
 	a.sent()
-	a.hears(3, Fetch{9})
-	a.wants("a decision behind the state", a.sent(), "1 decisions from 9 on to 3")
-	a.hears(3, Fetch{3})
-	a.wants("a decision that was passed over", a.sent(), "state 8/22 to 3")
+	a.hear(3, Fetch{9})
+	a.want("a decision behind the state", a.sent(), "1 decisions from 9 on to 3")
+	a.hear(3, Fetch{3})
+	a.want("a decision that was passed over", a.sent(), "state 8/22 to 3")
 	records := len(a.log)
 	a.step(Restored{22})
-	a.wants("its owner says so again", a.told(), "")
+	a.want("its owner says so again", a.told(), "")
 	if len(a.log) != records || a.m.lacks != nil {
 		t.Error("its owner says so again, and it goes on from the state again")
 	}
-	a.hears(1, Status{Delivered: 9, Position: 21, Digest: a.m.order.digest}, Status{Delivered: 8, Position: 20, Digest: 7}, Status{Delivered: 4, Position: 4, Digest: 99})
-	a.wants("others agree, or speak of what is not known here", a.told(), "")
-	a.hears(3, Status{Delivered: 8, Position: 20, Digest: 8})
-	a.wants("another has another order up to the state", a.told(), "contradicted by 3 at 20, outvoted false")
+	a.hear(1, Status{Delivered: 9, Position: 21, Digest: a.m.order.digest}, Status{Delivered: 8, Position: 20, Digest: 7}, Status{Delivered: 4, Position: 4, Digest: 99})
+	a.want("others agree, or speak of what is not known here", a.told(), "")
+	a.hear(3, Status{Delivered: 8, Position: 20, Digest: 8})
+	a.want("another has another order up to the state", a.told(), "contradicted by 3 at 20, outvoted false")
 
 	b := a.again()
 	if b.m.Instance() != 9 || b.m.Position() != 22 {
@@ -173,41 +173,41 @@ func TestOnFromAState(t *testing.T) {
 // What its owner has is not undone by a state that has less, but more instances; and a state of
 // an epoch that is over here is none to go on from.
 func TestStatesThatHaveLess(t *testing.T) {
-	a := delivers(t, three(2), 3)
+	a := memberAfter(t, three(2), 3)
 	g := a.m.Group()
-	a.hears(1, Transfer{state(g, 8, 20, 22)})
+	a.hear(1, Transfer{state(g, 8, 20, 22)})
 	a.step(Restored{30})
 	a.told()
-	a.hears(1, Transfer{state(g, 12, 25, 25)})
+	a.hear(1, Transfer{state(g, 12, 25, 25)})
 	if a.m.Instance() != 12 || a.m.Position() != 30 || a.m.Base().Position != 30 {
 		t.Errorf("its owner has all up to 30, and with a state of position 25 and instance 12 it is at %d and %d", a.m.Position(), a.m.Instance())
 	}
-	a.wants("and its owner hears nothing", a.told(), "")
+	a.want("and its owner hears nothing", a.told(), "")
 
 	fifth := Group{First: 5, Members: []Member{{ID: 1}, {ID: 2}, {ID: 3}}}
 	a = start(t, three(2), Base{Order: State{Instance: 4, Group: fifth, Clients: 3}}, Started{5})
 	a.told()
-	a.hears(1, Transfer{state(g, 9, 5, 5)})
-	a.wants("a state of epoch 1, in epoch 5", a.told(), "impossible from 1")
+	a.hear(1, Transfer{state(g, 9, 5, 5)})
+	a.want("a state of epoch 1, in epoch 5", a.told(), "impossible from 1")
 }
 
 // A client's ID may be of any position that the owner has, though the order here is not that far yet.
 func TestClientsOfWhatTheOwnerHas(t *testing.T) {
-	a := delivers(t, three(2), 3)
-	a.hears(1, Transfer{state(a.m.Group(), 8, 20, 20)})
+	a := memberAfter(t, three(2), 3)
+	a.hear(1, Transfer{state(a.m.Group(), 8, 20, 20)})
 	a.step(Restored{30})
 	a.told()
-	a.broadcasts(Message{Client: NewClient(31, 1), Seq: 1, Payload: []byte("x")})
-	a.wants("a client of a position that the owner does not have", a.told(), "refused 1.1")
-	a.broadcasts(Message{Client: NewClient(30, 1), Seq: 1, Payload: []byte("x")})
-	a.wants("a client of the owner's position", a.told(), "")
+	a.broadcast(Message{Client: NewClient(31, 1), Seq: 1, Payload: []byte("x")})
+	a.want("a client of a position that the owner does not have", a.told(), "refused 1.1")
+	a.broadcast(Message{Client: NewClient(30, 1), Seq: 1, Payload: []byte("x")})
+	a.want("a client of the owner's position", a.told(), "")
 }
 
 // What was proposed to an instance that a state passes over is proposed again.
 func TestProposedToWhatIsPassedOver(t *testing.T) {
-	a := delivers(t, three(2), 3)
-	a.broadcasts(of(2, 1))
-	a.hears(1, Transfer{state(a.m.Group(), 8, 20, 20)})
+	a := memberAfter(t, three(2), 3)
+	a.broadcast(of(2, 1))
+	a.hear(1, Transfer{state(a.m.Group(), 8, 20, 20)})
 	a.step(Restored{20})
 	if w := a.m.pending.get(of(2, 1).Client, 1); w == nil || w.in != 9 || a.m.pending.proposed != 1 {
 		t.Errorf("a message that was proposed to instance 4 is %+v after a state of instance 8, want it proposed to 9", w)
@@ -216,14 +216,14 @@ func TestProposedToWhatIsPassedOver(t *testing.T) {
 
 // A state that its decisions have caught up with is needed no more.
 func TestCaughtUpWithAState(t *testing.T) {
-	a := delivers(t, three(2), 3)
-	a.hears(1, Transfer{state(a.m.Group(), 5, 5, 5)})
-	a.wants("a state with more", a.told(), "lacks 5")
-	a.decides(4, of(1, 4))
-	a.decides(5, of(1, 5))
+	a := memberAfter(t, three(2), 3)
+	a.hear(1, Transfer{state(a.m.Group(), 5, 5, 5)})
+	a.want("a state with more", a.told(), "lacks 5")
+	a.decide(4, of(1, 4))
+	a.decide(5, of(1, 5))
 	a.told()
 	a.step(Restored{5})
-	a.wants("its owner got the state that the decisions led to", a.told(), "")
+	a.want("its owner got the state that the decisions led to", a.told(), "")
 	if got := a.m.Base().Order.Instance; got != 0 {
 		t.Errorf("the decisions up to instance %d are given up for a state that they led to", got)
 	}
@@ -231,7 +231,7 @@ func TestCaughtUpWithAState(t *testing.T) {
 
 // What its owner has on disk is forgotten, and no more than that.
 func TestTrims(t *testing.T) {
-	a := delivers(t, three(2), 4)
+	a := memberAfter(t, three(2), 4)
 	for _, c := range []struct{ position, instance uint64 }{{0, 0}, {5, 0}, {100, 0}, {2, 2}, {1, 2}, {2, 2}, {4, 4}} {
 		a.step(Trim{c.position})
 		b := a.m.Base()
@@ -253,8 +253,8 @@ func TestTrims(t *testing.T) {
 // Messages are those behind a position, so many of them, and looking at them changes nothing.
 func TestMessagesOfABatch(t *testing.T) {
 	a := start(t, three(2))
-	a.decides(1, of(1, 1), of(1, 2), of(2, 1))
-	a.decides(2, of(1, 3))
+	a.decide(1, of(1, 1), of(1, 2), of(2, 1))
+	a.decide(2, of(1, 3))
 	for _, c := range []struct {
 		after uint64
 		n     int
@@ -281,7 +281,7 @@ func TestMessagesOfABatch(t *testing.T) {
 // A member compares its order with those of others wherever it knows it: after a restart, at
 // each position that its log has or that its state is of.
 func TestOrdersAreComparedWhereTheyAreKnown(t *testing.T) {
-	a := delivers(t, three(2), 4)
+	a := memberAfter(t, three(2), 4)
 	a.step(Trim{2})
 	digests := map[uint64]uint64{}
 	messages, _ := a.m.Messages(2, 10)
@@ -294,10 +294,10 @@ func TestOrdersAreComparedWhereTheyAreKnown(t *testing.T) {
 		b := a.again()
 		b.told()
 		if known {
-			b.hears(1, Status{Delivered: position, Position: position, Digest: digest})
-			b.wants("others agree", b.told(), "")
+			b.hear(1, Status{Delivered: position, Position: position, Digest: digest})
+			b.want("others agree", b.told(), "")
 		}
-		b.hears(1, Status{Delivered: position, Position: position, Digest: digest + 1})
+		b.hear(1, Status{Delivered: position, Position: position, Digest: digest + 1})
 		if got := b.told(); strings.Contains(got, "contradicted") != known {
 			t.Errorf("after a restart another order at position %d is told as %q; known here: %v", position, got, known)
 		}
@@ -306,17 +306,17 @@ func TestOrdersAreComparedWhereTheyAreKnown(t *testing.T) {
 
 // What a member says of a position that is not delivered here yet is compared there, once.
 func TestAContradictionAheadIsToldOnce(t *testing.T) {
-	a := delivers(t, three(2), 1)
-	a.hears(1, Status{Delivered: 2, Position: 2, Digest: 99})
-	a.wants("ahead", a.told(), "")
-	a.hears(3, fastct.Decide{CN: 2, Value: appendMessage(nil, of(1, 2)), Whole: true})
-	a.wants("there", a.told(), "2: 1.2, contradicted by 1 at 2, outvoted false")
+	a := memberAfter(t, three(2), 1)
+	a.hear(1, Status{Delivered: 2, Position: 2, Digest: 99})
+	a.want("ahead", a.told(), "")
+	a.hear(3, fastct.Decide{CN: 2, Value: appendMessage(nil, of(1, 2)), Whole: true})
+	a.want("there", a.told(), "2: 1.2, contradicted by 1 at 2, outvoted false")
 	for cn := uint64(3); cn < 6; cn++ {
-		a.hears(3, fastct.Decide{CN: cn, Value: appendMessage(nil, of(1, cn)), Whole: true})
+		a.hear(3, fastct.Decide{CN: cn, Value: appendMessage(nil, of(1, cn)), Whole: true})
 	}
-	a.wants("behind it", a.told(), "3: 1.3, 4: 1.4, 5: 1.5")
-	a.hears(3, Status{Delivered: 5, Position: 5, Digest: 99})
-	a.wants("the other one contradicts, too", a.told(), "contradicted by 3 at 5, outvoted true")
+	a.want("behind it", a.told(), "3: 1.3, 4: 1.4, 5: 1.5")
+	a.hear(3, Status{Delivered: 5, Position: 5, Digest: 99})
+	a.want("the other one contradicts, too", a.told(), "contradicted by 3 at 5, outvoted true")
 }
 
 // Half of the others are not more than half of them, and a member is none of the others.
@@ -324,9 +324,9 @@ func TestOutvotedByMoreThanHalf(t *testing.T) {
 	for members, enough := range map[int]int{3: 2, 4: 2, 5: 3} {
 		cfg := three(2)
 		cfg.Consensus.Members = []machine.NodeID{1, 2, 3, 4, 5}[:members]
-		a := delivers(t, cfg, 1)
+		a := memberAfter(t, cfg, 1)
 		for i, from := range []machine.NodeID{1, 3, 4, 5}[:members-1] {
-			a.hears(from, Status{Delivered: 1, Position: 1, Digest: 99})
+			a.hear(from, Status{Delivered: 1, Position: 1, Digest: 99})
 			if got := a.told(); strings.Contains(got, "outvoted true") != (i+1 >= enough) || got == "" {
 				t.Errorf("contradicted by %d of %d others: %q", i+1, members-1, got)
 			}

@@ -25,7 +25,7 @@ func (m *Machine) fetch(from machine.NodeID) {
 		return
 	}
 	m.fetched, m.asked = m.now, from
-	if m.joins() {
+	if m.isJoining() {
 		m.send(from, Fetch{0})
 		return
 	}
@@ -41,7 +41,7 @@ type told struct {
 // serve answers a Fetch: with decisions, or, if they are forgotten, with the
 // order's state under them.
 func (m *Machine) serve(to machine.NodeID, from uint64) {
-	if m.joins() {
+	if m.isJoining() {
 		return
 	}
 	if from <= m.base.Order.Instance {
@@ -72,7 +72,7 @@ func (m *Machine) learn(now machine.Now, from machine.NodeID, b Decisions) {
 		cn := b.From + uint64(i)
 		switch {
 		case cn <= m.order.instance:
-		case cn > m.order.instance+1 || m.removed() || m.joins():
+		case cn > m.order.instance+1 || m.removed() || m.isJoining():
 			return
 		case m.cons != nil:
 			m.cons.Step(now, fastct.Learn{CN: cn, Value: value})
@@ -101,7 +101,7 @@ func (b Decisions) full() bool {
 // on from there the owner has to have what the messages up to there led to: a member that
 // passes over an instance may be counted on for what that has decided.
 func (m *Machine) transferred(now machine.Now, from machine.NodeID, b Base) {
-	if b.Order.Instance <= m.order.instance && !m.joins() || m.removed() {
+	if b.Order.Instance <= m.order.instance && !m.isJoining() || m.removed() {
 		return
 	}
 	if err := m.checkFollows(b); err != nil {
@@ -122,7 +122,7 @@ func (m *Machine) transferred(now machine.Now, from machine.NodeID, b Base) {
 // not come of what is: with ErrImpossible.
 func (m *Machine) checkFollows(b Base) error {
 	clients := m.order.clients
-	if m.joins() {
+	if m.isJoining() {
 		clients = b.Order.Clients // it is the group's
 	}
 	if err := b.Check(clients); err != nil {
@@ -148,7 +148,7 @@ func (m *Machine) install(now machine.Now, b Base) {
 	before, first := m.Position(), m.order.group.First
 	b.Position = max(b.Position, before)
 	here := m.order.group
-	if m.joins() {
+	if m.isJoining() {
 		here = m.cfg.founders()
 	}
 	b.Order.Group = b.Order.Group.reached(here)

@@ -10,8 +10,8 @@ import (
 // it is made, and a random number.
 //
 // The position is what makes forgetting safe. Messages of the client come behind it: the
-// instances up to there were decided before the ID was made. So once his session is
-// dropped, State.Horizon is beyond the position in his ID, and stays so.
+// instances up to there were decided before the ID was made. So once the client's session
+// is dropped, State.Horizon is beyond the position in its ID, and stays so.
 func NewClient(position, random uint64) (id machine.ID) {
 	binary.BigEndian.PutUint64(id[:8], position)
 	binary.BigEndian.PutUint64(id[8:], random)

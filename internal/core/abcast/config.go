@@ -37,7 +37,7 @@ type Config struct {
 	// that.
 	Relay time.Duration
 	// Direct sends a message at first only to the member that is trusted to lead, as long as
-	// that one imposes what it proposes: the last instance was decided like that. It saves
+	// the leader imposes its proposals: the last instance was decided like that. It saves
 	// half of the traffic. The message goes to all if it is not ordered for
 	// Consensus.Retry, and at once if that member is suspected, or another one leads, or
 	// instances are decided in NORMAL mode. The paper sends a message to all.

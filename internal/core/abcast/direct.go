@@ -19,9 +19,9 @@ func (m *Machine) direct() machine.NodeID {
 	return leader
 }
 
-// route finds the member that is direct now. If it was another one until now, the messages
-// that only that one may have had are sent again, to all. That member, too, sends again
-// those that others had sent it.
+// route finds the member that is direct now. If another member was direct until now, the
+// messages that only the former may have had are sent again, to all. The former member, too,
+// sends again the messages that others had sent it.
 func (m *Machine) route() {
 	p := &m.pending
 	to := m.direct()

@@ -33,8 +33,8 @@ type epoch struct {
 // Group is the members. It has none before a joining member knows.
 func (m *Machine) Group() Group { return m.order.group }
 
-// joins reports whether this member does not know of any group yet.
-func (m *Machine) joins() bool { return len(m.order.group.Members) == 0 }
+// isJoining reports whether this member does not know of any group yet.
+func (m *Machine) isJoining() bool { return len(m.order.group.Members) == 0 }
 
 // removed reports whether this member was one and is no more.
 func (m *Machine) removed() bool { return m.order.group.Gone(m.cfg.Consensus.ID) }

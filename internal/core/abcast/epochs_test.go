@@ -18,8 +18,8 @@ var addFour = change(1, 1, Change{Add: []Member{{ID: 4, Address: "d"}}})
 func TestWhenAnEpochIsEstablished(t *testing.T) {
 	a := start(t, three(2))
 	a.told()
-	a.decides(1, addFour)
-	a.wants("a change", a.told(), "1: 1.1, began 2 with [1 2 3 4]")
+	a.decide(1, addFour)
+	a.want("a change", a.told(), "1: 1.1, began 2 with [1 2 3 4]")
 	told := a.sent()
 	for _, want := range []string{"status 1/1/1 to 4", "status 1/2/1 to 1", "status 1/2/1 to 4"} {
 		if !strings.Contains(told, want) {
@@ -46,8 +46,8 @@ func TestWhenAnEpochIsEstablished(t *testing.T) {
 		{"the third", 4, begun, "established 2"},
 		{"the fourth", 3, begun, ""},
 	} {
-		a.hears(c.from, c.s)
-		a.wants(c.name, a.told(), c.want)
+		a.hear(c.from, c.s)
+		a.want(c.name, a.told(), c.want)
 	}
 	var cut []any // its log without the word that it has begun
 	for _, r := range a.log {
@@ -98,8 +98,8 @@ func TestAloneItIsEstablished(t *testing.T) {
 	cfg.Consensus.Members = []machine.NodeID{1}
 	a := start(t, cfg)
 	a.told()
-	a.decides(1, change(1, 1, Change{Add: []Member{{ID: 1, Address: "here"}}}))
-	a.wants("moved to an address", a.told(), "1: 1.1, began 2 with [1], established 2")
+	a.decide(1, change(1, 1, Change{Add: []Member{{ID: 1, Address: "here"}}}))
+	a.want("moved to an address", a.told(), "1: 1.1, began 2 with [1], established 2")
 }
 
 // What was said of the next epoch before it began here counts then, up to a bound; what was
@@ -107,19 +107,19 @@ func TestAloneItIsEstablished(t *testing.T) {
 func TestIntoTheNextEpoch(t *testing.T) {
 	a := start(t, three(2))
 	a.step(Suspect{Node: 3, Suspected: true})
-	a.broadcasts(of(2, 1))
+	a.broadcast(of(2, 1))
 	early := In{2, fastct.Decide{CN: 2, Value: appendMessage(nil, of(3, 1)), Whole: true}}
 	a.told()
-	a.hears(1, early)
+	a.hear(1, early)
 	for range 2 * earlyMax {
-		a.hears(3, In{2, fastct.Ack{CN: 2, Round: 0}})
+		a.hear(3, In{2, fastct.Ack{CN: 2, Round: 0}})
 	}
-	a.wants("what is decided in an epoch that has not begun here", a.told(), "")
+	a.want("what is decided in an epoch that has not begun here", a.told(), "")
 	if n := len(a.m.epoch.early); n != earlyMax {
 		t.Errorf("%d messages of a later epoch are kept, want %d", n, earlyMax)
 	}
-	a.decides(1, addFour)
-	a.wants("when it has begun", a.told(), "1: 1.1, began 2 with [1 2 3 4], 2: 3.1")
+	a.decide(1, addFour)
+	a.want("when it has begun", a.told(), "1: 1.1, began 2 with [1 2 3 4], 2: 3.1")
 	if got := a.m.Consensus().Suspects(); !slices.Equal(got, []machine.NodeID{3}) {
 		t.Errorf("suspected in the next epoch are %v, want 3", got)
 	}
@@ -139,9 +139,9 @@ func TestProposedInTheOldEpoch(t *testing.T) {
 	cfg := three(2)
 	cfg.Pipeline = 2
 	a := start(t, cfg)
-	a.broadcasts(of(2, 1))
-	a.broadcasts(of(3, 1))
-	a.decides(1, addFour)
+	a.broadcast(of(2, 1))
+	a.broadcast(of(3, 1))
+	a.decide(1, addFour)
 	for _, client := range []byte{2, 3} {
 		if w := a.m.pending.get(of(client, 1).Client, 1); w == nil || w.in < 2 || w.tries != 1 {
 			t.Errorf("message %d.1 is %+v in the new epoch, want it proposed there, and once in vain before", client, w)
@@ -153,7 +153,7 @@ func TestProposedInTheOldEpoch(t *testing.T) {
 func TestWhoLeadsIsTold(t *testing.T) {
 	a := start(t, three(2))
 	a.step(Suspect{Node: 1, Suspected: true})
-	a.hears(3, fastct.Counts{Counts: []uint64{1, 5, 0}})
+	a.hear(3, fastct.Counts{Counts: []uint64{1, 5, 0}})
 	var leads []machine.NodeID
 	for _, out := range a.outs {
 		if l, ok := out.(Leader); ok {
@@ -170,16 +170,16 @@ func TestOutOfTheGroup(t *testing.T) {
 	cfg := three(2)
 	cfg.Pipeline = 2
 	a := start(t, cfg)
-	a.broadcasts(of(2, 1))
-	a.broadcasts(of(4, 1)) // for which instance 2 is begun
+	a.broadcast(of(2, 1))
+	a.broadcast(of(4, 1)) // for which instance 2 is begun
 	a.told()
-	a.decides(1, change(1, 1, Change{Remove: []machine.NodeID{2}}), of(3, 1))
-	a.wants("removed", a.told(), "1: 1.1, 2: 3.1, began 2 with [1 3]")
+	a.decide(1, change(1, 1, Change{Remove: []machine.NodeID{2}}), of(3, 1))
+	a.want("removed", a.told(), "1: 1.1, 2: 3.1, began 2 with [1 3]")
 	if n := len(a.m.pending.list); n > 0 || a.m.Consensus() != nil {
 		t.Errorf("%d messages wait at a member that was removed, and it takes part in consensus: %v", n, a.m.Consensus() != nil)
 	}
-	a.broadcasts(of(2, 1))
-	a.wants("it broadcasts", a.told(), "refused 2.1")
+	a.broadcast(of(2, 1))
+	a.want("it broadcasts", a.told(), "refused 2.1")
 	if rd := a.m.Ready(); rd.Alarm != machine.Never {
 		t.Errorf("it has nothing to do, and wakes at %v", rd.Alarm)
 	}
@@ -198,13 +198,13 @@ func TestDecisionsOfOthers(t *testing.T) {
 	cfg.Join = true
 	a := start(t, cfg)
 	g := Group{First: 1, Members: []Member{{ID: 1}, {ID: 3}}}
-	a.hears(1, Status{Delivered: 3})
-	a.hears(1, Transfer{state(g, 1, 1, 1)})
+	a.hear(1, Status{Delivered: 3})
+	a.hear(1, Transfer{state(g, 1, 1, 1)})
 	a.step(Restored{1})
-	a.hears(1, Decisions{From: 2, Values: [][]byte{appendMessage(nil, of(1, 1)), appendMessage(nil, of(1, 2))}})
-	a.wants("told of them", a.told(), "lacks 1, installed 1, began 1 with [1 3], 2: 1.1, 3: 1.2")
-	a.hears(1, Decisions{From: 3, Values: [][]byte{appendMessage(nil, of(1, 3))}}, Decisions{From: 5, Values: [][]byte{appendMessage(nil, of(1, 3))}})
-	a.wants("told of what it has, and of what does not follow", a.told(), "")
+	a.hear(1, Decisions{From: 2, Values: [][]byte{appendMessage(nil, of(1, 1)), appendMessage(nil, of(1, 2))}})
+	a.want("told of them", a.told(), "lacks 1, installed 1, began 1 with [1 3], 2: 1.1, 3: 1.2")
+	a.hear(1, Decisions{From: 3, Values: [][]byte{appendMessage(nil, of(1, 3))}}, Decisions{From: 5, Values: [][]byte{appendMessage(nil, of(1, 3))}})
+	a.want("told of what it has, and of what does not follow", a.told(), "")
 	for name, log := range map[string][]any{"its log": a.log, "a new log": a.m.Records()} {
 		if b := start(t, cfg, log...); b.m.Position() != 3 || b.m.Instance() != 3 {
 			t.Errorf("from %s it is at position %d and instance %d, want 3", name, b.m.Position(), b.m.Instance())
@@ -408,11 +408,11 @@ func TestVolatile(t *testing.T) {
 	cfg := three(1)
 	cfg.Consensus.Volatile = true
 	a := start(t, cfg)
-	a.broadcasts(of(1, 1))
-	a.hears(2, asynclease.Ack{Request: asynclease.Request{Node: 1, Life: 1, Seq: 1}})
-	a.hears(2, fastct.Ack{CN: 1, Round: 0})
-	a.wants("ordered", a.told(), "1: 1.1")
-	a.decides(2, change(1, 2, Change{Add: []Member{{ID: 4}}}))
+	a.broadcast(of(1, 1))
+	a.hear(2, asynclease.Ack{Request: asynclease.Request{Node: 1, Life: 1, Seq: 1}})
+	a.hear(2, fastct.Ack{CN: 1, Round: 0})
+	a.want("ordered", a.told(), "1: 1.1")
+	a.decide(2, change(1, 2, Change{Add: []Member{{ID: 4}}}))
 	a.step(Trim{1})
 	if len(a.log) > 0 {
 		t.Errorf("a member that writes nothing has written %+v", a.log)

@@ -66,21 +66,21 @@ func (a *member) take() {
 
 func (a *member) step(in Input) { a.m.Step(a.now, in); a.take() }
 
-func (a *member) hears(from machine.NodeID, bodies ...any) {
+func (a *member) hear(from machine.NodeID, bodies ...any) {
 	for _, body := range bodies {
 		a.m.Receive(a.now, machine.Envelope{From: from, To: a.cfg.Consensus.ID, Body: body})
 		a.take()
 	}
 }
 
-func (a *member) wakes(after time.Duration) {
+func (a *member) wake(after time.Duration) {
 	a.now.Mono = a.now.Mono.Add(after)
 	a.m.Wake(a.now)
 	a.take()
 }
 
-// decides has the member hear a decision of its epoch.
-func (a *member) decides(cn uint64, messages ...Message) {
+// decide has the member hear a decision of its epoch.
+func (a *member) decide(cn uint64, messages ...Message) {
 	var batch []byte
 	for _, m := range messages {
 		batch = appendMessage(batch, m)
@@ -89,10 +89,10 @@ func (a *member) decides(cn uint64, messages ...Message) {
 	if a.m.epoch.first > 1 {
 		body = In{a.m.epoch.first, body}
 	}
-	a.hears(1, body)
+	a.hear(1, body)
 }
 
-func (a *member) broadcasts(m Message) { a.step(Broadcast{m}) }
+func (a *member) broadcast(m Message) { a.step(Broadcast{m}) }
 
 // sent lists what was sent since the last call, of package abcast's own messages.
 func (a *member) sent() string {
@@ -150,7 +150,7 @@ func (a *member) told() string {
 	return strings.Join(list, ", ")
 }
 
-func (a *member) wants(what, got, want string) {
+func (a *member) want(what, got, want string) {
 	a.t.Helper()
 	if got != want {
 		a.t.Errorf("%s: got %q, want %q", what, got, want)
@@ -183,7 +183,7 @@ func TestMessagesForOthers(t *testing.T) {
 	if n := len(a.m.pending.list); n > 0 {
 		t.Errorf("member 2 took a message for member 3: %d wait", n)
 	}
-	a.hears(1, moved{9})
+	a.hear(1, moved{9})
 	if began := a.m.present().Began; began != 1 {
 		t.Errorf("member 1 said of member 2 that it has begun epoch 9, and it tells that it has begun %d", began)
 	}
@@ -194,21 +194,21 @@ func TestEpochsAreToldApart(t *testing.T) {
 	decided := fastct.Decide{CN: 5, Value: appendMessage(nil, of(1, 1)), Whole: true}
 	first := start(t, three(2))
 	first.m.order.instance = 4 // so that instance 5 is next in either
-	first.hears(1, In{5, decided})
-	first.wants("a decision of epoch 5, in epoch 1", first.told(), "")
-	first.wants("and it asks for what it lacks", first.sent(), "fetch 5 of 1")
+	first.hear(1, In{5, decided})
+	first.want("a decision of epoch 5, in epoch 1", first.told(), "")
+	first.want("and it asks for what it lacks", first.sent(), "fetch 5 of 1")
 
 	g := Group{First: 5, Members: []Member{{ID: 1}, {ID: 2}, {ID: 3}}}
 	fifth := start(t, three(2), Base{Order: State{Instance: 4, Group: g, Clients: 3}}, Started{5})
 	for name, body := range map[string]any{"the first": decided, "epoch 3": In{3, decided}, "epoch 7": In{7, decided}} {
-		fifth.hears(1, body)
-		fifth.wants("a decision of "+name+", in epoch 5", fifth.told(), "")
+		fifth.hear(1, body)
+		fifth.want("a decision of "+name+", in epoch 5", fifth.told(), "")
 	}
-	fifth.hears(1, In{5, decided})
-	fifth.wants("a decision of its own epoch", fifth.told(), "1: 1.1")
-	fifth.broadcasts(of(2, 1))
+	fifth.hear(1, In{5, decided})
+	fifth.want("a decision of its own epoch", fifth.told(), "1: 1.1")
+	fifth.broadcast(of(2, 1))
 	fifth.sends = nil
-	fifth.hears(1, In{5, fastct.NewEstimate{CN: 6, Value: appendMessage(nil, of(2, 1))}})
+	fifth.hear(1, In{5, fastct.NewEstimate{CN: 6, Value: appendMessage(nil, of(2, 1))}})
 	if want := (machine.Envelope{From: 2, To: 1, Body: In{5, fastct.Ack{CN: 6}}}); !slices.Contains(fifth.sends, want) {
 		t.Errorf("it acknowledges an estimate of epoch 5 by %v, want %v", fifth.sends, want)
 	}
@@ -224,7 +224,7 @@ func TestWhenInstancesAreBegun(t *testing.T) {
 	cfg.Pipeline = 3
 	a := start(t, cfg)
 	for n, want := range []uint64{1, 2, 2, 3, 3, 3, 3, 3, 3} {
-		a.broadcasts(of(byte(n), 1))
+		a.broadcast(of(byte(n), 1))
 		if a.m.opened != want {
 			t.Errorf("with %d messages %d instances are begun, want %d", n+1, a.m.opened, want)
 		}
@@ -249,38 +249,38 @@ func TestWhoIsBehindAsks(t *testing.T) {
 	} {
 		a := start(t, cfg)
 		a.sent()
-		a.hears(3, c.body)
-		a.wants(c.name, a.sent(), c.want)
+		a.hear(3, c.body)
+		a.want(c.name, a.sent(), c.want)
 	}
 }
 
 // It asks again only after half a Retry, or after a Relay if its owner is to get a state; and
-// it asks nobody who is behind.
+// it asks no member that is behind.
 func TestHowOftenOneAsks(t *testing.T) {
 	a := start(t, three(2))
 	ahead := Status{Delivered: 5}
-	a.hears(3, ahead, ahead)
-	a.hears(1, ahead)
-	a.wants("at once", a.sent(), "fetch 1 of 3")
+	a.hear(3, ahead, ahead)
+	a.hear(1, ahead)
+	a.want("at once", a.sent(), "fetch 1 of 3")
 	a.now.Mono = a.now.Mono.Add(500*time.Millisecond - 1)
-	a.hears(1, ahead)
-	a.wants("too soon", a.sent(), "")
+	a.hear(1, ahead)
+	a.want("too soon", a.sent(), "")
 	a.now.Mono++
-	a.hears(1, ahead)
-	a.wants("after half a Retry", a.sent(), "fetch 1 of 1")
+	a.hear(1, ahead)
+	a.want("after half a Retry", a.sent(), "fetch 1 of 1")
 	a.m.lacks = &Base{Order: State{Instance: 4}}
 	a.now.Mono = a.now.Mono.Add(4*time.Second - 1)
-	a.hears(3, ahead)
-	a.wants("while its owner gets a state", a.sent(), "")
+	a.hear(3, ahead)
+	a.want("while its owner gets a state", a.sent(), "")
 	a.now.Mono++
-	a.hears(3, ahead)
-	a.wants("while its owner gets a state, after a Relay", a.sent(), "fetch 1 of 3")
+	a.hear(3, ahead)
+	a.want("while its owner gets a state, after a Relay", a.sent(), "fetch 1 of 3")
 }
 
 // Messages leave before those of consensus, and in portions that fit into a batch.
 func TestHowMessagesLeave(t *testing.T) {
 	a := start(t, three(2))
-	a.broadcasts(of(1, 1))
+	a.broadcast(of(1, 1))
 	if len(a.sends) < 3 {
 		t.Fatalf("a message and an estimate are to leave: %v", a.sends)
 	}
@@ -290,10 +290,10 @@ func TestHowMessagesLeave(t *testing.T) {
 		}
 	}
 	a = start(t, three(2))
-	a.hears(1, Submit{[]Message{long(1, 1, 500), long(2, 1, 500), long(3, 1, 501)}})
+	a.hear(1, Submit{[]Message{long(1, 1, 500), long(2, 1, 500), long(3, 1, 501)}})
 	a.sent()
-	a.wakes(4 * time.Second)
-	a.wants("passed on", a.sent(), "submit 1.1+2.1 to 1, submit 1.1+2.1 to 3, submit 3.1 to 1, submit 3.1 to 3")
+	a.wake(4 * time.Second)
+	a.want("passed on", a.sent(), "submit 1.1+2.1 to 1, submit 1.1+2.1 to 3, submit 3.1 to 1, submit 3.1 to 3")
 }
 
 // With Direct a message goes at first to the leader alone, and to all from when it is
@@ -302,23 +302,23 @@ func TestToWhomMessagesGo(t *testing.T) {
 	cfg := three(2)
 	cfg.Direct = true
 	a := start(t, cfg)
-	a.broadcasts(of(1, 1))
-	a.wants("nothing was decided yet", a.sent(), "submit 1.1 to 1, submit 1.1 to 3")
+	a.broadcast(of(1, 1))
+	a.want("nothing was decided yet", a.sent(), "submit 1.1 to 1, submit 1.1 to 3")
 	a.m.fast = 1 // it has imposed what was decided last
-	a.wakes(0)
+	a.wake(0)
 	a.sent()
-	a.broadcasts(of(2, 1))
-	a.wants("the leader imposes what it proposes", a.sent(), "submit 2.1 to 1")
-	a.wakes(500 * time.Millisecond)
-	a.wants("before it is repeated", a.sent(), "")
-	a.wakes(500 * time.Millisecond)
-	a.wants("repeated", a.sent(), "submit 1.1+2.1 to 1, submit 1.1+2.1 to 3")
-	a.broadcasts(of(3, 1))
-	a.wants("another one, behind a repeated one", a.sent(), "submit 3.1 to 1")
+	a.broadcast(of(2, 1))
+	a.want("the leader imposes what it proposes", a.sent(), "submit 2.1 to 1")
+	a.wake(500 * time.Millisecond)
+	a.want("before it is repeated", a.sent(), "")
+	a.wake(500 * time.Millisecond)
+	a.want("repeated", a.sent(), "submit 1.1+2.1 to 1, submit 1.1+2.1 to 3")
+	a.broadcast(of(3, 1))
+	a.want("another one, behind a repeated one", a.sent(), "submit 3.1 to 1")
 	a.step(Suspect{Node: 1, Suspected: true})
 	a.sent()
-	a.wakes(0)
-	a.wants("the leader is suspected", a.sent(), "submit 3.1 to 1, submit 3.1 to 3")
+	a.wake(0)
+	a.want("the leader is suspected", a.sent(), "submit 3.1 to 1, submit 3.1 to 3")
 }
 
 // What the leader alone has goes to all at once when it does not impose any more: the leader
@@ -328,36 +328,36 @@ func TestWhenTheLeaderNeedsTheOthers(t *testing.T) {
 	cfg.Direct = true
 	a := start(t, cfg)
 	a.m.fast = 1
-	a.wakes(0)
-	a.hears(2, Submit{[]Message{of(5, 1)}})
+	a.wake(0)
+	a.hear(2, Submit{[]Message{of(5, 1)}})
 	a.sent()
 	a.m.fast = 0
-	a.wakes(0)
-	a.wakes(0)
-	a.wants("the leader, of what it was sent", a.sent(), "submit 5.1 to 2, submit 5.1 to 3")
+	a.wake(0)
+	a.wake(0)
+	a.want("the leader, of what it was sent", a.sent(), "submit 5.1 to 2, submit 5.1 to 3")
 
 	cfg = three(2)
 	cfg.Direct = true
 	a = start(t, cfg)
 	a.m.fast = 1
-	a.wakes(0)
-	a.broadcasts(of(1, 1))
-	a.wants("to the leader", a.sent(), "submit 1.1 to 1")
-	a.hears(1, fastct.Call{CN: 1, Round: 3})
+	a.wake(0)
+	a.broadcast(of(1, 1))
+	a.want("to the leader", a.sent(), "submit 1.1 to 1")
+	a.hear(1, fastct.Call{CN: 1, Round: 3})
 	a.sent()
-	a.wakes(0)
-	a.wants("an instance is in NORMAL mode", a.sent(), "submit 1.1 to 1, submit 1.1 to 3")
+	a.wake(0)
+	a.want("an instance is in NORMAL mode", a.sent(), "submit 1.1 to 1, submit 1.1 to 3")
 }
 
 // A member wakes to repeat what waits, and for nothing else if it has no other work.
 func TestWhenAMemberWakes(t *testing.T) {
 	a := start(t, three(2))
-	a.wakes(0)
+	a.wake(0)
 	if got := a.m.Ready().Alarm; got != machine.Never {
 		t.Errorf("with nothing to do it wakes at %v", got)
 	}
-	a.hears(1, Submit{[]Message{of(9, 2)}}) // out of turn: no instance is begun for it
-	a.wakes(0)
+	a.hear(1, Submit{[]Message{of(9, 2)}}) // out of turn: no instance is begun for it
+	a.wake(0)
 	if got, want := a.m.Ready().Alarm, a.now.Mono.Add(500*time.Millisecond); got != want {
 		t.Errorf("with a message that waits it wakes at %v, want after half a Retry, at %v", got, want)
 	}
@@ -372,20 +372,20 @@ func TestARemovedMemberTells(t *testing.T) {
 	a := start(t, cfg, Base{Order: State{Group: gone, Clients: 3}})
 	a.sent()
 	const tells = "status 0/1/0 to 1, status 0/1/0 to 3"
-	a.wakes(0)
-	a.wants("at first", a.sent(), tells)
+	a.wake(0)
+	a.want("at first", a.sent(), tells)
 	if got, want := a.m.Ready().Alarm, a.now.Mono.Add(100*time.Millisecond); got != want {
 		t.Errorf("it wakes at %v, want after a Heartbeat, at %v", got, want)
 	}
-	a.wakes(100*time.Millisecond - 1)
-	a.wants("before a Heartbeat has passed", a.sent(), "")
-	a.wakes(1)
-	a.wants("after it", a.sent(), tells)
-	a.hears(1, Status{Began: 1})
-	a.hears(3, Status{Began: 1})
-	a.wants("both others have begun", a.told(), "established 1")
-	a.wakes(time.Minute)
-	a.wants("then", a.sent(), "")
+	a.wake(100*time.Millisecond - 1)
+	a.want("before a Heartbeat has passed", a.sent(), "")
+	a.wake(1)
+	a.want("after it", a.sent(), tells)
+	a.hear(1, Status{Began: 1})
+	a.hear(3, Status{Began: 1})
+	a.want("both others have begun", a.told(), "established 1")
+	a.wake(time.Minute)
+	a.want("then", a.sent(), "")
 	if got := a.m.Ready().Alarm; got != machine.Never {
 		t.Errorf("nobody needs it any more, and it wakes at %v", got)
 	}
@@ -398,8 +398,8 @@ func TestWhenMessagesAreRepeated(t *testing.T) {
 		begin func(a *member)
 		first time.Duration
 	}{
-		"its own":   {func(a *member) { a.broadcasts(of(1, 1)) }, time.Second},
-		"another's": {func(a *member) { a.hears(1, Submit{[]Message{of(1, 1)}}) }, 4 * time.Second},
+		"its own":   {func(a *member) { a.broadcast(of(1, 1)) }, time.Second},
+		"another's": {func(a *member) { a.hear(1, Submit{[]Message{of(1, 1)}}) }, 4 * time.Second},
 	} {
 		a := start(t, three(2))
 		c.begin(a)
@@ -407,7 +407,7 @@ func TestWhenMessagesAreRepeated(t *testing.T) {
 		began := a.now.Mono
 		var got []time.Duration
 		for len(got) < 4 {
-			a.wakes(500 * time.Millisecond)
+			a.wake(500 * time.Millisecond)
 			if a.sent() != "" {
 				got = append(got, a.now.Mono.Sub(began)/c.first)
 			}
@@ -438,14 +438,14 @@ func TestWhatIsTakenOfOthers(t *testing.T) {
 		if strings.Contains(c.name, "forgotten") {
 			a.m.order.horizon = 5
 		}
-		a.hears(1, Submit{c.messages})
+		a.hear(1, Submit{c.messages})
 		if got := len(a.m.pending.list); got != c.want {
 			t.Errorf("%s: %d messages wait, want %d", c.name, got, c.want)
 		}
 	}
 	a := start(t, three(2))
 	for n := range byte(30) {
-		a.hears(1, Submit{[]Message{of(n, 1)}})
+		a.hear(1, Submit{[]Message{of(n, 1)}})
 	}
 	if got := len(a.m.pending.list); got != 20 {
 		t.Errorf("%d messages of others wait, want twice PendingCount", got)
@@ -454,9 +454,9 @@ func TestWhatIsTakenOfOthers(t *testing.T) {
 	cfg.PendingCount = 100
 	a = start(t, cfg)
 	for n := range byte(19) {
-		a.hears(1, Submit{[]Message{long(n, 1, 1000)}})
+		a.hear(1, Submit{[]Message{long(n, 1, 1000)}})
 	}
-	a.hears(1, Submit{[]Message{long(50, 1, 900)}}, Submit{[]Message{long(51, 1, 101)}}, Submit{[]Message{long(52, 1, 100)}})
+	a.hear(1, Submit{[]Message{long(50, 1, 900)}}, Submit{[]Message{long(51, 1, 101)}}, Submit{[]Message{long(52, 1, 100)}})
 	if got := a.m.pending.bytes; got != 20_000 {
 		t.Errorf("messages of others of %d bytes wait, want twice PendingBytes", got)
 	}
@@ -466,30 +466,30 @@ func TestWhatIsTakenOfOthers(t *testing.T) {
 func TestRoom(t *testing.T) {
 	a := start(t, three(2))
 	for n := range byte(11) {
-		a.broadcasts(of(n, 1))
+		a.broadcast(of(n, 1))
 	}
-	a.wants("of 11 small messages", a.told(), "refused 10.1")
+	a.want("of 11 small messages", a.told(), "refused 10.1")
 	cfg := three(2)
 	cfg.PendingCount = 100
 	a = start(t, cfg)
 	for n := range byte(9) {
-		a.broadcasts(long(n, 1, 1000))
+		a.broadcast(long(n, 1, 1000))
 	}
-	a.broadcasts(long(20, 1, 900))
-	a.broadcasts(long(21, 1, 101))
-	a.broadcasts(long(22, 1, 100))
-	a.wants("of 10,001 bytes and then 10,000", a.told(), "refused 21.1")
+	a.broadcast(long(20, 1, 900))
+	a.broadcast(long(21, 1, 101))
+	a.broadcast(long(22, 1, 100))
+	a.want("of 10,001 bytes and then 10,000", a.told(), "refused 21.1")
 }
 
 // What was ordered or dropped takes no room any more, and its client goes on.
 func TestRoomIsGivenBack(t *testing.T) {
 	a := start(t, three(2))
 	for n := range byte(3) {
-		a.broadcasts(of(n, 1))
+		a.broadcast(of(n, 1))
 	}
-	a.hears(1, Submit{[]Message{of(7, 2)}}) // whose first message nobody has
-	a.decides(1, of(0, 1), of(1, 1), of(2, 1))
-	a.wakes(4 * time.Second)
+	a.hear(1, Submit{[]Message{of(7, 2)}}) // whose first message nobody has
+	a.decide(1, of(0, 1), of(1, 1), of(2, 1))
+	a.wake(4 * time.Second)
 	if p := a.m.pending; len(p.list) != 0 || len(p.byKey) != 0 || p.bytes != 0 || p.proposed != 0 {
 		t.Errorf("all is ordered or lost, and %d messages, known as %d, of %d bytes, %d of them proposed, wait", len(p.list), len(p.byKey), p.bytes, p.proposed)
 	}
@@ -498,18 +498,18 @@ func TestRoomIsGivenBack(t *testing.T) {
 // What is out of turn waits for a Relay, and is proposed to nothing. Nothing follows on it.
 func TestOutOfTurn(t *testing.T) {
 	a := start(t, three(2))
-	a.hears(1, Submit{[]Message{of(9, 2)}})
+	a.hear(1, Submit{[]Message{of(9, 2)}})
 	if a.m.opened != 0 || a.m.pending.proposed != 0 {
 		t.Errorf("for a message out of turn %d instances are begun, and it is proposed: %d", a.m.opened, a.m.pending.proposed)
 	}
 	if a.m.InTurn(of(9, 1).Client, 3) || !a.m.InTurn(of(9, 1).Client, 1) || a.m.InTurn(of(9, 1).Client, 0) {
 		t.Error("of a client whose message 2 waits, and 1 is not here, 3 or 0 is in turn, or 1 is not")
 	}
-	a.wakes(4*time.Second - 1)
+	a.wake(4*time.Second - 1)
 	if len(a.m.pending.list) != 1 {
 		t.Error("a message out of turn is given up before a Relay has passed")
 	}
-	a.wakes(time.Second)
+	a.wake(time.Second)
 	if len(a.m.pending.list) != 0 {
 		t.Error("a message out of turn waits for longer than a Relay")
 	}
@@ -517,8 +517,8 @@ func TestOutOfTurn(t *testing.T) {
 	if a.m.InTurn(of(9, 1).Client, 0) || a.m.InTurn(of(9, 1).Client, 1) {
 		t.Error("a message of a client that was forgotten is in turn")
 	}
-	a.broadcasts(of(9, 0))
-	a.wants("number 0 of a client that was forgotten", a.told(), "refused 9.0")
+	a.broadcast(of(9, 0))
+	a.want("number 0 of a client that was forgotten", a.told(), "refused 9.0")
 }
 
 // What the leader alone was sent is left to it: no instance is begun for it.
@@ -527,12 +527,12 @@ func TestLeftToTheLeader(t *testing.T) {
 	cfg.Direct = true
 	a := start(t, cfg)
 	a.m.fast = 1
-	a.wakes(0)
-	a.broadcasts(of(1, 1))
+	a.wake(0)
+	a.broadcast(of(1, 1))
 	if a.m.opened != 0 {
 		t.Errorf("%d instances are begun for a message that only the leader has", a.m.opened)
 	}
-	a.hears(1, Submit{[]Message{of(2, 1)}})
+	a.hear(1, Submit{[]Message{of(2, 1)}})
 	if w := a.m.pending.get(of(1, 1).Client, 1); a.m.opened != 1 || w == nil || w.in != 0 || a.m.pending.proposed != 1 {
 		t.Errorf("for a message that all have %d instances are begun, and %d messages proposed: %+v", a.m.opened, a.m.pending.proposed, w)
 	}
@@ -541,15 +541,15 @@ func TestLeftToTheLeader(t *testing.T) {
 // An owner is told of what was broadcast here, and of nothing else that waits.
 func TestOnlyOnesOwnAreAnswered(t *testing.T) {
 	for name, begin := range map[string]func(a *member){
-		"its own":             func(a *member) { a.broadcasts(of(9, 1)) },
-		"another's":           func(a *member) { a.hears(3, Submit{[]Message{of(9, 1)}}) },
-		"another's, then own": func(a *member) { a.hears(3, Submit{[]Message{of(9, 1)}}); a.broadcasts(of(9, 1)) },
+		"its own":             func(a *member) { a.broadcast(of(9, 1)) },
+		"another's":           func(a *member) { a.hear(3, Submit{[]Message{of(9, 1)}}) },
+		"another's, then own": func(a *member) { a.hear(3, Submit{[]Message{of(9, 1)}}); a.broadcast(of(9, 1)) },
 	} {
 		a := start(t, three(2))
 		begin(a)
 		a.told()
 		for n := range byte(4) { // the fourth forgets the first, which was made before this position
-			a.decides(uint64(n)+1, of(n, 1))
+			a.decide(uint64(n)+1, of(n, 1))
 		}
 		want := ""
 		if strings.Contains(name, "own") {
@@ -561,6 +561,6 @@ func TestOnlyOnesOwnAreAnswered(t *testing.T) {
 				got = append(got, s)
 			}
 		}
-		a.wants(name+", whose client may have been forgotten", strings.Join(got, ", "), want)
+		a.want(name+", whose client may have been forgotten", strings.Join(got, ", "), want)
 	}
 }

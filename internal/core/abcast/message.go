@@ -41,9 +41,10 @@ type (
 type (
 	// Broadcast has a message ordered. Delivered, Repeated, Forgotten or Refused tells of it.
 	Broadcast struct{ Message }
-	// Trim says that the owner has, durably and so that other members' owners can get it
-	// from him, what the messages up to Position led to. They are forgotten here. A
-	// Position that was not delivered, or is below an earlier one, is passed over.
+	// Trim says that the owner has stored, durably, the state to which the messages up to
+	// Position led, and that other members' owners can get it there. The messages are
+	// forgotten here. A Position that was not delivered, or is below an earlier one, is
+	// ignored.
 	Trim struct{ Position uint64 }
 	// Restored says that the owner has, durably, the state after the messages up to
 	// Position, though they were not delivered here: it was told that it Lacks them.

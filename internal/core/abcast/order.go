@@ -112,11 +112,11 @@ func (o *order) due(client machine.ID) uint64 {
 	return 1
 }
 
-// takes reports whether a message is ordered if it comes next. An ID from beyond the
+// accepts reports whether a message is ordered if it comes next. An ID from beyond the
 // position was not made by NewClient. A member that makes an ID has delivered up to its
 // position, so those instances were decided, and they contain no message that was broadcast
 // later. It would be beyond each horizon, and forgotten again and again.
-func (o *order) takes(client machine.ID, seq uint64) bool {
+func (o *order) accepts(client machine.ID, seq uint64) bool {
 	return seq > 0 && seq == o.due(client) && (seq > 1 || born(client) <= o.position)
 }
 
@@ -135,7 +135,7 @@ func (o *order) next(batch []byte) (delivered []Delivered) {
 		delivered = make([]Delivered, 0, len(messages))
 	}
 	for _, m := range messages {
-		if !o.takes(m.Client, m.Seq) {
+		if !o.accepts(m.Client, m.Seq) {
 			continue
 		}
 		o.position++

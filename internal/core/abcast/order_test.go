@@ -96,7 +96,7 @@ func TestWorthwhileBehindAState(t *testing.T) {
 	for i := range uint64(2 * sessionsFew) {
 		b.Order.Sessions = append(b.Order.Sessions, Session{NewClient(0, i), 1, i + 1})
 	}
-	a.hears(1, Transfer{b})
+	a.hear(1, Transfer{b})
 	a.step(Restored{5000})
 	if a.m.Position() != 5000 {
 		t.Fatalf("it is at position %d, want 5000", a.m.Position())

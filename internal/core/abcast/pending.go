@@ -129,7 +129,7 @@ func (p *pending) follows(client machine.ID, seq uint64, o *order) bool {
 // proposed from here to an instance that is not decided, maybe to the same.
 func (p *pending) turn(w *waiting, o *order) bool {
 	before := p.get(w.Client, w.Seq-1)
-	return o.takes(w.Client, w.Seq) || before != nil && before.in != 0
+	return o.accepts(w.Client, w.Seq) || before != nil && before.in != 0
 }
 
 // batch proposes what can be ordered to an instance: of each client the messages in turn,

@@ -23,7 +23,7 @@ func TestSinglingOut(t *testing.T) {
 			t.Errorf("%v: a is held by %05b and b by %05b, want each at its readers, and b not at IRL: %s", policy, a, b, s.Present().Format(wide))
 		}
 		// The hotter key decides for the bucket; but by cost nobody is to hold what only
-		// the bucket's other keys have him read.
+		// the bucket's other keys have it read.
 		if n := len(s.Present().Cells()); n != 1 && (policy == Quorum || n != 2) {
 			t.Errorf("%v: %d cells", policy, n)
 		}

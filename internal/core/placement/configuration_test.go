@@ -37,7 +37,7 @@ func TestNewRefuses(t *testing.T) {
 	}{
 		{nil, 1, nil, nil, "0 members"},
 		{make([]machine.NodeID, 65), 1, nil, nil, "65 members"},
-		{[]machine.NodeID{0, 1}, 1, nil, nil, "member 0 is nobody"},
+		{[]machine.NodeID{0, 1}, 1, nil, nil, "0 is no member's ID"},
 		{[]machine.NodeID{2, 1}, 1, nil, nil, "1 comes after 2"},
 		{[]machine.NodeID{2, 2}, 1, nil, nil, "2 comes after 2"},
 		{three, 0, nil, nil, "nobody holds the default"},
@@ -154,7 +154,7 @@ var probes = func() (keys [][]byte) {
 	return keys
 }()
 
-// TestRangesHoldTheirKeys: who holds a range holds its keys; who holds a key of it
+// TestRangesHoldTheirKeys: a holder of a range holds its keys; a holder of one of its keys
 // holds some of it. And a change is known for what it is.
 func TestRangesHoldTheirKeys(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))

@@ -133,7 +133,7 @@ func DecodeCounts(data []byte) (Counts, error) {
 	for i := range r.count(maxMembers, "origins") {
 		step := r.number(math.MaxUint64-last, "an origin")
 		if last += step; step == 0 {
-			r.fail("origin %d of them comes twice, or is nobody", i)
+			r.fail("origin %d of them comes twice, or is no member", i)
 		}
 		c.Origins = append(c.Origins, machine.NodeID(last))
 	}

@@ -6,7 +6,7 @@ import (
 	"sort"
 )
 
-// Change says who gains and who loses a part of the key space.
+// Change lists the members that gain and that lose a part of the key space.
 type Change struct {
 	// Key and End are a range as in etcd's requests, or, when there is no Key, the
 	// keys in Bucket of Buckets that are in no cell, before nor after.
@@ -72,7 +72,7 @@ func inCell(cells []span, s span) bool {
 	return at < len(cells) && cells[at].covers(s)
 }
 
-// Losers is who loses anything.
+// Losers are the members that lose anything.
 func Losers(changes []Change) (s Set) {
 	for _, c := range changes {
 		s |= c.Lost

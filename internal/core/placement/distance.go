@@ -65,7 +65,7 @@ func (d *Distances) WriteByLeader(site int, holders Set) time.Duration {
 }
 
 // longest is the greatest distance that is known, or 1 ms when none is: with all
-// distances alike, what counts is who reads.
+// distances alike, only the reads of each member count.
 func (d *Distances) longest() (ms float64) {
 	for a, row := range d.rtt {
 		for b := range a {

@@ -90,7 +90,7 @@ func TestVotersAndLearners(t *testing.T) {
 	}
 	d.down = SetOf(1, 2)
 	if got := d.Write(0, SetOf(0)); got != 0 {
-		t.Errorf("a write takes %v without majority, want what those give who are there", got)
+		t.Errorf("a write takes %v without majority, want the result of those that are there", got)
 	}
 }
 

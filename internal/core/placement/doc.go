@@ -77,7 +77,7 @@
 // released, and answers itself (R29, docs/rules.md). The nearest holder could not tell it
 // sooner, since the holder's answer has to be in the asker's log, and released by the
 // leader's word. Where all clients ask the nearest holder themselves, [Settings] Nearest
-// counts the way to that one. Write latency is that of three one-way delays (origin,
+// counts the way to that holder. Write latency is that of three one-way delays (origin,
 // leader, follower, origin), as late as a majority and all holders take
 // ([Distances.Write]), or of four. All sets are tried, among the leader and the seven
 // others that do most.

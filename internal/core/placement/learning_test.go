@@ -135,7 +135,7 @@ func TestForgetting(t *testing.T) {
 				phase(irl)
 			}
 			if s.Present().Holders([]byte("k")).Has(jp) {
-				t.Error("who read it 5 half-lives ago still holds")
+				t.Error("a member that read it 5 half-lives ago still holds")
 			}
 		})
 	}
@@ -234,7 +234,7 @@ func TestFirstReaders(t *testing.T) {
 	s.plan(10)
 	for i := range 100 {
 		if set := s.Present().Holders(fmt.Appendf(nil, "first%d", i)); !set.Has(jp) || !set.Has(irl) {
-			t.Errorf("first%d is held by %05b, want both who read it", i, set)
+			t.Errorf("first%d is held by %05b, want both that read it", i, set)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // chooseFrom bounds the members among whom all sets are tried: beyond it, the leader
-// and those others who read most.
+// and those others that read most.
 const chooseFrom = 8
 
 // row is what an operation costs under one set of holders, in milliseconds: n for a
@@ -84,8 +84,8 @@ func newMeasure(s Settings, d *Distances, traffic []float64) *measure {
 	return m
 }
 
-// takeTurns has each of the others hold what nobody was seen to use, in turn, with
-// whoever holds writes up least then.
+// takeTurns has each of the others in turn hold the keys that no member was seen to use,
+// together with the members that then hold writes up least.
 func (m *measure) takeTurns(others []int) {
 	n := len(m.prior) / 2
 	slices.Sort(others)
@@ -130,7 +130,7 @@ func (m *measure) row(set Set) row {
 			read = m.distances.readNearest
 		}
 		r[site], r[n+site] = read(site, set, m.unknown), write(site, set, m.unknown)
-		if m.policy == Quorum { // reads decide; among equals, whoever holds writes up least
+		if m.policy == Quorum { // reads decide; among equals, the member that holds writes up least
 			r[site], r[n+site] = m.forgone, 1e-6*r[n+site]
 			if set.Has(site) {
 				r[site] = 0
@@ -150,7 +150,7 @@ func (m *measure) cost(load []float32, r row) (ms float64) {
 }
 
 // expect sets the prior: so many operations of the usual mix. For the Quorum policy it
-// is a write at each site, which among equals favours whoever holds writes up least.
+// is a write at each site, which among equals favours the member that holds writes up least.
 func (m *measure) expect(mix []float32, operations float64) {
 	n, sum := len(mix)/2, float64(total(mix))
 	for i, x := range mix {

@@ -56,7 +56,7 @@ func checkMembers(members []machine.NodeID) error {
 	}
 	for i, id := range members {
 		if id == 0 {
-			return fmt.Errorf("%w: member 0 is nobody", ErrConfiguration)
+			return fmt.Errorf("%w: 0 is no member's ID", ErrConfiguration)
 		}
 		if i > 0 && members[i-1] >= id {
 			return fmt.Errorf("%w: list members in ascending order and once each, %d comes after %d", ErrConfiguration, id, members[i-1])

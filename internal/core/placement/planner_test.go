@@ -157,12 +157,12 @@ func TestDown(t *testing.T) {
 		}
 		conf, _ := s.plan(10)
 		if _, some := conf.Everything(); some.Has(jp) || !some.Has(ca) {
-			t.Errorf("%v: %05b hold something, want not the one who is down", policy, some)
+			t.Errorf("%v: %05b hold something, want all but the one that is down", policy, some)
 		}
 		s.Down(1, false)
 		s.plan(10)
 		if !s.Present().Holders([]byte("k")).Has(jp) {
-			t.Errorf("%v: who is back does not hold again", policy)
+			t.Errorf("%v: a member that is back does not hold again", policy)
 		}
 	}
 }
@@ -297,7 +297,7 @@ func TestManyMembers(t *testing.T) {
 	}
 	conf, _ := p.Plan(seconds(10))
 	if got, want := conf.Holders([]byte("k")), SetOf(0, 13, 14, 15, 16, 17, 18, 19); got != want {
-		t.Errorf("held by %020b, want the leader and the seven who read most, %020b", got, want)
+		t.Errorf("held by %020b, want the leader and the seven that read most, %020b", got, want)
 	}
 }
 

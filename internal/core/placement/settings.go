@@ -13,7 +13,7 @@ type Policy int
 
 const (
 	// Quorum is the paper's (section 3.4): a key is held by the leader and by those
-	// floor(N/2) others who read it most. Keys that are written, and that only the leader
+	// floor(N/2) others that read it most. Keys that are written, and that only the leader
 	// reads, are the leader's alone. Keys that nobody was seen to use are shared out.
 	Quorum Policy = 1 + iota
 	// Cost gives each cell those holders, the leader among them, with which all that
@@ -55,7 +55,7 @@ type Settings struct {
 	// the mean round trip to the leader, and has 20 ms.
 	Price time.Duration
 	// Doubt is by how many standard deviations of chance the promise has to exceed it:
-	// 0.5. Quorum has 1, and none for the first who read what nobody has read.
+	// 0.5. Quorum has 1, and 0 for the first members that read a key unread so far.
 	Doubt float64
 	// ByLeader says that writes take four one-way delays (Distances.WriteByLeader) and
 	// not three.

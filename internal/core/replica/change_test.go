@@ -31,7 +31,7 @@ func TestWhichChangesMakeSense(t *testing.T) {
 		{"a learner that was removed", ids(1, 2, 3), nil, ids(2, 3), AddMember(8, at(8), true), memberExists},
 		{"a member that there is, where another is", ids(1, 2, 3), nil, ids(2, 3), AddMember(2, at(3), false), memberExists},
 		{"to remove nobody", ids(1, 2, 3), nil, ids(2, 3), RemoveMember(9), notFound},
-		{"to remove who was removed", ids(1, 2, 3), nil, ids(2, 3), RemoveMember(8), notFound},
+		{"to remove a member that was removed", ids(1, 2, 3), nil, ids(2, 3), RemoveMember(8), notFound},
 		{"to promote nobody", ids(1, 2, 3), nil, ids(2, 3), PromoteMember(9), notFound},
 		{"to move nobody", ids(1, 2, 3), nil, ids(2, 3), UpdateMember(9, at(9)), notFound},
 		{"a voter where another is", ids(1, 2, 3), nil, ids(2, 3), AddMember(9, at(3), false), urlExists},

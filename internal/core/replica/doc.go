@@ -32,15 +32,15 @@
 //
 // # What the owner owes
 //
-//  1. The duties of a driver in package machine. What a Persist holds is written
+//  1. The duties of a driver in package machine. The record of a Persist is written
 //     in order; its Then leaves only after a flush.
 //  2. Boot is greater in each life, no two lives overlap, and IDs are used once within
 //     one. EarlierTTL is durable before a promise of that length is made.
 //  3. Committed and Restore go to the Applier in the order in which they came;
 //     each is answered with one or more Applied, or with Restored.
 //  4. A state is published before a request in it is answered. A read waits for a
-//     state that includes the Index of its ReadReady. What is Held is shown to nobody
-//     before a Released says so. Outcomes are seen to before anything of the same
+//     state that includes the Index of its ReadReady. A Held result is shown to no
+//     caller before a Released says so. Outcomes are seen to before anything of the same
 //     Ready leaves.
 //  5. A snapshot from another member is durable before its message is stepped. A
 //     member that starts from a snapshot its log does not lead up to first
@@ -125,8 +125,8 @@
 //	            of more than is committed here (releasedHere is the lesser)
 //	through     are released, in key order, in which single entries beyond, apart from it,
 //	            may be released as well
-//	visible     are applied and released: what this member goes by itself, for leases and
-//	            members, and what its readers may see
+//	visible     are applied and released: this member itself goes by them, for leases and
+//	            members, and its readers may see them
 //	recorded    are known to the disk to be released
 //	horizon     are released but for those that the leader's news name as held
 //
@@ -284,8 +284,8 @@
 //   - A leader that was elected with its own removal in its log steps down as soon as
 //     that is committed. With two voters, if its last messages are lost and it is
 //     switched off at once, the one that is left waits for its vote for ever.
-//   - Order between a lease and the keys that have left it, in key order: who sees the lease
-//     ended may still read a key as it was before it was put without the lease.
+//   - Order between a lease and the keys that have left it, in key order: a client that has
+//     seen the lease end may still read a key as it was before it was put without the lease.
 //   - Leases of clients are told in the order of the log, in key order as well: while a
 //     key is held, renewals wait for what is before them. They should last longer than
 //     promises to readers, 200 ms unless that is changed.

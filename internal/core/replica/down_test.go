@@ -113,7 +113,7 @@ func TestDownInTheTurnOfForesight(t *testing.T) {
 	s.do("elect 1")
 	s.do("pass 2s")
 	f := s.members[1]
-	if !f.r.reads.foresees(f.r.moment, f.r.raft.BasicStatus().Lead) {
+	if !f.r.reads.canForesee(f.r.moment, f.r.raft.BasicStatus().Lead) {
 		t.Fatal("it foresees nothing: the test shows nothing")
 	}
 	s.do("put 1 k v")

@@ -7,16 +7,15 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
-// electorate is the set of members that counts for read leases.
+// electorate has the members that count for read leases.
 type electorate struct {
-	// memberships are those that count (R23); voters and learners are the newest's, by
-	// the log, and everyone is the members of any.
+	// memberships are those that count (R23); voters and learners are those of the newest, by
+	// the log; everyone lists the members of all of them.
 	memberships                quorumlease.Memberships
 	voters, learners, everyone []machine.NodeID
 }
 
-// follow takes note of the memberships that count from now on, and reports whether they are
-// others.
+// follow notes the memberships that count from now on, and reports whether they have changed.
 func (e *electorate) follow(members quorumlease.Memberships) bool {
 	if slices.EqualFunc(members, e.memberships, quorumlease.Membership.Equal) {
 		return false
@@ -29,8 +28,8 @@ func (e *electorate) follow(members quorumlease.Memberships) bool {
 // votes reports whether a member is a voter.
 func (e *electorate) votes(id machine.NodeID) bool { return slices.Contains(e.voters, id) }
 
-// once returns the memberships that count once the log is released up to an index; fewer says
-// that some count no more.
+// once returns the memberships that count once the log is released up to an index; fewer
+// reports whether some count no more.
 func (e *electorate) once(released uint64) (now quorumlease.Memberships, fewer bool) {
 	now = e.memberships.Released(released)
 	return now, len(now) != len(e.memberships)

@@ -12,21 +12,21 @@ import (
 type keyRead struct {
 	ReadKeys
 	since machine.Mono
-	// together are keys of which one must not be seen as it was before another was
-	// released. Entries of different keys may be released in another order than that of
-	// the log, and what this member does not know to be released may be, by others. So
-	// either nothing in its log that touches them is held, or the log puts the read in
-	// its place.
+	// together says that the read is of several keys: its answer must not show one key as it
+	// was before the release of another that it shows. Entries of different keys may be
+	// released in another order than that of the log, and other members may know of releases
+	// that this one does not know of. So either no entry in this member's log that touches the
+	// keys is held, or the log puts the read in its place.
 	together bool
-	// need is up to where what touches the keys has to be released, once known;
-	// asked, that a round is finding out.
+	// need is the index up to which entries that touch the keys have to be released. It is
+	// valid if known is set; asked says that a round is finding it out.
 	need         uint64
 	known, asked bool
 	committed    bool   // need is of the leader's log, and must be committed here first
-	behind       uint64 // an entry that has to be released before; 0: none that is known
+	behind       uint64 // an entry that has to be released first; 0 if none is known
 }
 
-// read takes a read of some keys.
+// read adds a read of some keys to those that wait.
 func (k *keyOrder) read(now machine.Mono, in ReadKeys) {
 	k.reads = append(k.reads, &keyRead{ReadKeys: in, since: now, together: together(in.Keys)})
 }
@@ -41,10 +41,10 @@ func together(keys keyspan.Set) bool {
 	return false
 }
 
-// mayRead answers the reads that may be served. A read whose keys this member holds, and
-// which it finds under its lease, waits for nothing but its own log (R7). At the leader
-// such a read does not wait for entries that only the leader releases. Other reads learn
-// from the leader how far they have to look (R29).
+// mayRead answers the reads that may be served. A read under this member's lease, of keys that
+// it holds, waits only for its own log (R7). At the leader such a read does not wait for entries
+// that only the leader releases. For other reads the leader says up to which index they have to
+// wait (R29).
 func (k *keyOrder) mayRead(at reading) []KeysReady {
 	commit := at.committed
 	k.ready = k.ready[:0]
@@ -84,35 +84,38 @@ func (k *keyOrder) mayRead(at reading) []KeysReady {
 	return k.ready
 }
 
+// isUnasked reports whether a round has to be made for the read.
+func (q *keyRead) isUnasked() bool { return !q.known && !q.asked }
+
 // questions returns the reads for which a round has to be made.
 func (k *keyOrder) questions() (list []*keyRead) {
 	for _, q := range k.reads {
-		if !q.known && !q.asked {
+		if q.isUnasked() {
 			list = append(list, q)
 		}
 	}
 	return list
 }
 
-// unasked returns how many of these there are.
+// unasked returns the number of reads for which a round has to be made.
 func (k *keyOrder) unasked() (n int) {
 	for _, q := range k.reads {
-		if !q.known && !q.asked {
+		if q.isUnasked() {
 			n++
 		}
 	}
 	return n
 }
 
-// confirmed takes a round's answer.
+// confirmed notes the index that a round has found.
 func (q *keyRead) confirmed(index uint64) {
 	if !q.known {
 		q.need, q.known, q.committed = index, true, true
 	}
 }
 
-// again has the reads asked anew that no round has answered, or that were told to wait
-// for what another leader may have cut off.
+// again has a new round made for the reads that no round has answered, and for those that wait
+// for entries which another leader may have cut off.
 func (k *keyOrder) again(commit uint64) {
 	for _, q := range k.reads {
 		q.asked = false

@@ -124,7 +124,7 @@ func (k *keyOrder) assured(i uint64) {
 	k.release(i)
 }
 
-// release notes that one entry is released, and so those may be that depend on it.
+// release notes that one entry is released: those that depend on it may be, too.
 func (k *keyOrder) release(i uint64) {
 	k.log.release(i)
 	if i > k.through {

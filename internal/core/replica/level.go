@@ -1,21 +1,22 @@
 package replica
 
 import (
-	"github.com/tenure-lease/tenure/internal/machine"
 	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// Levels of what a member can read in the log, each with all below it. Entries of a level
-// are proposed only while all members are known to have it: one that had not would end with
-// errBadEntry, and the cluster with it if that is how it is upgraded. The numbers
-// are told to other versions: never change or reuse one.
+// Levels of the entries that a member can read in the log, each with all below it. Entries of a
+// level are proposed only while all members are known to have it. A member without it would end
+// with errBadEntry, and during an upgrade so would all members that are not upgraded yet. Other
+// versions know the numbers: never change or reuse one.
 const (
 	keepsLevel = 1 // batches that are kept
 	ownLevel   = keepsLevel
 )
 
 // levelContext says this member's level. It goes with acknowledgments of the log, in a field
-// that raft leaves alone there, so that members from before levels take no offence.
+// that raft does not use there, so that members of versions without levels ignore it.
 var levelContext = []byte{ownLevel}
 
 // levels are what the others have told this leader, in its leadership.
@@ -32,9 +33,9 @@ func (ls levels) learn(from machine.NodeID, m *raftpb.Message) {
 	}
 }
 
-// all reports whether each of the members but one, the leader itself, has a level. Of those
-// that have said nothing in its leadership it cannot know, and a newcomer is among the members
-// from when the log says so.
+// all reports whether each member but the leader itself is known to have a level. A member that
+// has said nothing in this leadership is not known to have it. A newcomer counts as a member as
+// soon as the log says so.
 func (ls levels) all(members []machine.NodeID, self machine.NodeID, level byte) bool {
 	for _, m := range members {
 		if m != self && ls[m] < level {

@@ -23,8 +23,8 @@ type Roster struct {
 	// Members are in the order of their IDs: as they were added, and what they told of
 	// themselves since.
 	Members []*pb.Member
-	// Removed are the IDs of those that were members, ascending. They never come back,
-	// so nothing that one of them has said can be taken for another's.
+	// Removed are the IDs of former members, ascending. No ID comes back, so no message of
+	// a former member can be taken for that of another.
 	Removed []uint64
 	// Memberships are those that count for read leases.
 	Memberships quorumlease.Memberships

@@ -11,7 +11,7 @@ import (
 // Promises is the protocol by which members promise each other to wait for them, at one
 // member: as a grantor it is bound by promises, as a holder it reads under them. A nil
 // [Config].Promises is the product's, by which holders ask. Another protocol has to keep the
-// rules of package quorumlease; what it calls for comes back as values.
+// rules of package quorumlease; its effects come back as values.
 type Promises interface {
 	// Holders are those that this member is bound to now; everyone says that there may be
 	// others. Due is when a promise runs out next.

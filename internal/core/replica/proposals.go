@@ -112,7 +112,7 @@ func (p *proposals) addressed(at moment, b *pending, entry []byte) {
 func (r *Replica) address(b *pending) bool {
 	p := &r.proposals
 	entry := p.encode(r.moment, b)
-	if r.reads.keeps(r.moment, r.levels, entry) {
+	if r.reads.keepsToItself(r.moment, r.levels, entry) {
 		keep(entry)
 	}
 	if r.leading() {
@@ -210,7 +210,7 @@ func (p *proposals) onTick(at moment, eff *effects) {
 	})
 	for _, l := range p.lanes {
 		if len(l.open) > 0 && at.now.Sub(l.since) > at.cfg.patience() {
-			// Without a leader nothing moves; what piles up must not be kept.
+			// Without a leader nothing moves, and proposals must not pile up.
 			eff.outcomes = append(eff.outcomes, Dropped{IDs: idsOf(l.open)})
 			l.open = nil
 		}

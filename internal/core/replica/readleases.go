@@ -19,8 +19,8 @@ type ReadLeases struct {
 	// TTL is how long this member's promises last. Default 200 ms.
 	TTL time.Duration
 	// EarlierTTL is the longest TTL of this member's earlier lives, zero if there
-	// was none: what it may have promised and forgotten. It must be durable before
-	// a TTL is used.
+	// was none: the member may have made promises of that length and forgotten them. It
+	// must be durable before a TTL is used.
 	EarlierTTL time.Duration
 	// Idle is how long after a read a member goes on renewing its lease. Default
 	// 10 s; negative means for ever, read or not.
@@ -167,8 +167,8 @@ func (rl *readLeases) yield() {
 	}
 }
 
-// wants reports whether this member is to hold a lease.
-func (rl *readLeases) wants(at moment) bool {
+// wantsLease reports whether this member is to hold a lease.
+func (rl *readLeases) wantsLease(at moment) bool {
 	// A leader that holds no keys has leases of clients to answer for.
 	return rl.live(at.now) && rl.setting.policy.Asks(at.leading()) && (rl.placed || at.leading()) &&
 		rl.memberships.Newest().Has(at.cfg.ID)
@@ -197,7 +197,7 @@ func (rl *readLeases) set(at moment, s readSetting) {
 func (rl *readLeases) standing(at moment) Standing {
 	return Standing{
 		Now: at.now, Leader: at.leader, Log: rl.log(at), Members: rl.memberships, Policy: rl.setting.policy,
-		Wants: rl.wants(at), Wanted: rl.wanted,
+		Wants: rl.wantsLease(at), Wanted: rl.wanted,
 	}
 }
 
@@ -225,7 +225,7 @@ func (rl *readLeases) calledFor(at moment, eff *effects, from machine.NodeID, ou
 
 // until returns when this member's lease ends.
 func (rl *readLeases) until(at moment) machine.Mono {
-	if !rl.wants(at) {
+	if !rl.wantsLease(at) {
 		return 0
 	}
 	return rl.promises.Until(rl.memberships)

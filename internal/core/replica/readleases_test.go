@@ -178,7 +178,7 @@ func TestWhoWantsALease(t *testing.T) {
 		rl.promises = newAsked(quorumlease.Config{Self: 3}, r.now)
 		rl.count(quorumlease.Memberships{{Index: 1, Voters: []machine.NodeID{1, 2, 3}}})
 		tt.change(r)
-		if got := rl.wants(r.moment); got != tt.want || !tt.want && rl.until(r.moment) != 0 {
+		if got := rl.wantsLease(r.moment); got != tt.want || !tt.want && rl.until(r.moment) != 0 {
 			t.Errorf("%s wants a lease: %v, want %v; its lease lasts until %v", tt.name, got, tt.want, rl.until(r.moment))
 		}
 	}

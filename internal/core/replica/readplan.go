@@ -15,7 +15,7 @@ import (
 // policy that plans. Each member counts the reads that come in there, wherever the answer
 // comes from. The leader also counts the writes, all of which it sees. Members tell the
 // leader their counts every PlanEvery, and it plans. None of that bears on safety: the log
-// alone says who holds what, whatever is counted, lost or planned.
+// alone says which member holds which keys, whatever is counted, lost or planned.
 type plans struct {
 	counter *placement.Counter // nil while nothing is planned
 	seq     uint64             // of the counts told last
@@ -173,7 +173,8 @@ func (p *plans) answered(by machine.NodeID, took time.Duration) {
 	p.trips[i].Time += (took - p.trips[i].Time) / 8
 }
 
-// restart begins anew, under another leader: what another leader knew is lost, but for what it decided.
+// restart begins anew, under another leader: of the earlier leader's knowledge only its decisions are
+// left.
 func (p *plans) restart() {
 	p.planner, p.underWay, p.ready, p.observed, p.heard = nil, nil, nil, nil, nil
 }

@@ -45,10 +45,10 @@ func (rl *readLeases) wrote(e *raftpb.Entry, from machine.NodeID, touch *Touch) 
 	}
 }
 
-// keeps reports whether this leader keeps a batch of its own to itself, in key order: then
+// keepsToItself reports whether this leader keeps a batch of its own to itself, in key order: then
 // its readers need not wait for it, and those of other holders wait longer. So it keeps
 // what is read here, once all members can read that it does.
-func (rl *readLeases) keeps(at moment, known levels, data []byte) bool {
+func (rl *readLeases) keepsToItself(at moment, known levels, data []byte) bool {
 	if !rl.keys.on || !at.leading() || at.cfg.Older || !known.all(rl.everyone, at.cfg.ID, keepsLevel) {
 		return false
 	}
@@ -169,7 +169,7 @@ func (rl *readLeases) release(at moment, eff *effects, node *raft.RawNode) {
 	case judges:
 		rl.far = rl.far || k.on
 		by.ledger = &rl.ledger
-	case rl.foresees(at, st.Lead):
+	case rl.canForesee(at, st.Lead):
 		by = reports{&rl.ledger, keeper{at.leader, at.term}}
 	}
 	if out, ok := order.reported(rl.positions, by); ok {

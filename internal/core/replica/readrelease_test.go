@@ -155,7 +155,7 @@ func TestWhatALeaderKeeps(t *testing.T) {
 		r.reads.count(quorumlease.Memberships{{Index: 1, Voters: []machine.NodeID{1, 2}, Learners: []machine.NodeID{3}}})
 		tt.change(r)
 		data := (&batch{Term: 2, From: 1, Requests: []Propose{{Body: tt.body}}}).encode()
-		if got := r.reads.keeps(r.moment, tt.known, data); got != tt.want {
+		if got := r.reads.keepsToItself(r.moment, tt.known, data); got != tt.want {
 			t.Errorf("%s is kept: %v, want %v", tt.name, got, tt.want)
 		}
 	}

@@ -61,7 +61,7 @@ func (rl *readLeases) directly(at moment, report quorumlease.Report) (list []mac
 // foresee returns what moves raft's commit index to what the reports of this term say, ahead of
 // the leader's word: a majority has it, up to an entry of the term (R30). Nil is nothing.
 func (rl *readLeases) foresee(at moment, node *raft.RawNode) *raftpb.Message {
-	if !rl.keys.on || !rl.foresees(at, node.BasicStatus().Lead) {
+	if !rl.keys.on || !rl.canForesee(at, node.BasicStatus().Lead) {
 		return nil
 	}
 	index := min(rl.ledger.Acknowledged(rl.received), at.last)
@@ -73,12 +73,12 @@ func (rl *readLeases) foresee(at moment, node *raft.RawNode) *raftpb.Message {
 	return &raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(), From: &from, To: &to, Term: &term, Commit: &index}
 }
 
-// foresees reports whether this follower may find out for itself what is released: its
+// canForesee reports whether this follower may find out for itself what is released: its
 // leader must know that followers do, for what it tells readers (behind). Raft must follow
 // that leader still. It may have forgotten the leader in this turn, for the leader died
 // (onDown). A foreseen commit comes to raft as a heartbeat, and by that raft would follow
 // the dead leader again.
-func (rl *readLeases) foresees(at moment, lead uint64) bool {
+func (rl *readLeases) canForesee(at moment, lead uint64) bool {
 	return rl.keys.on && rl.loading == 0 && at.leader != 0 && !at.leading() && lead == uint64(at.leader) && rl.ledger.Term() == at.term &&
 		rl.keys.news.Term == at.term && rl.keys.news.Horizon > 0
 }

@@ -83,10 +83,10 @@ func TestADoubtBindsAgain(t *testing.T) {
 		t.Errorf("a member whose clock is in doubt has a lease until %v", got)
 	}
 	s.step(voter, Doubted{Since: s.now, Until: s.now}) // an earlier doubt is not over by a later one
-	if s.step(voter, labstage.Wake{}); rl.doubted != until || rl.wants(voter.r.moment) {
-		t.Errorf("the doubt lasts until %v, want %v; it asks for a lease: %v", rl.doubted, until, rl.wants(voter.r.moment))
+	if s.step(voter, labstage.Wake{}); rl.doubted != until || rl.wantsLease(voter.r.moment) {
+		t.Errorf("the doubt lasts until %v, want %v; it asks for a lease: %v", rl.doubted, until, rl.wantsLease(voter.r.moment))
 	}
-	if voter.r.now = until; !rl.wants(voter.r.moment) {
+	if voter.r.now = until; !rl.wantsLease(voter.r.moment) {
 		t.Error("it asks for no lease when the doubt is over")
 	}
 }
@@ -263,7 +263,7 @@ func TestWhoForesees(t *testing.T) {
 		r.reads.ledger.Begin(5, r.reads.memberships)
 		r.reads.keys.news = quorumlease.News{Term: 5, Horizon: 9}
 		tt.change(r)
-		if got := r.reads.foresees(r.moment, tt.lead); got != tt.want {
+		if got := r.reads.canForesee(r.moment, tt.lead); got != tt.want {
 			t.Errorf("one %s foresees: %v, want %v", tt.name, got, tt.want)
 		}
 	}

@@ -251,7 +251,7 @@ func TestMisfits(t *testing.T) {
 			t.Errorf("term %d became %d", term, got)
 		}
 	})
-	t.Run("a hand-over by one who does not lead", func(t *testing.T) {
+	t.Run("a hand-over by a member that does not lead", func(t *testing.T) {
 		s, _, f := begin(t)
 		term := f.r.Status().Term
 		s.told(f, 3, &raftpb.Message{Type: raftpb.MsgTimeoutNow.Enum()})

@@ -60,11 +60,11 @@ func TestStatus(t *testing.T) {
 
 	s.do("pass 200ms")
 	if got := s.members[0].r.Status().ReadLeases; !slices.Equal(got.Stalled, []machine.NodeID{3}) || got.Held != 4 || got.HeldFor != 220*time.Millisecond {
-		t.Errorf("who holds the leader up is to get no more promises, and the first of four entries waits for 220 ms: %+v", got)
+		t.Errorf("the member that holds the leader up is to get no more promises, and the first of four entries waits for 220 ms: %+v", got)
 	}
 	s.members[0].r.Status().ReadLeases.Stalled[0] = 9
 	if got := s.members[0].r.Status().ReadLeases.Stalled; !slices.Equal(got, []machine.NodeID{3}) {
-		t.Errorf("who got a status has changed whom the leader waits for no more: %d", got)
+		t.Errorf("the receiver of a status has changed for which members the leader waits no more: %d", got)
 	}
 	s.do("pass 800ms")
 	if got := s.members[2].r.Status().ReadLeases; got.Left != 0 || len(got.Bound) > 0 {

@@ -28,7 +28,7 @@ func (s strictOrder) reported(at positions, _ reports) (out Released, ok bool) {
 	return out, false
 }
 
-// mayRead answers from everything that was applied: what is released may be seen.
+// mayRead answers from the whole applied state, for in strict order all of it is released.
 func (s strictOrder) mayRead(at reading) []KeysReady {
 	s.ready = s.ready[:0]
 	s.reads = slices.DeleteFunc(s.reads, func(q *keyRead) bool {

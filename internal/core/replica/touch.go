@@ -261,8 +261,8 @@ func (t *Touch) lease(set *keyspan.Set, id int64) {
 	*set = append(*set, keyspan.Span{Key: t.ids[at:len(t.ids):len(t.ids)]})
 }
 
-// AppendReads adds what a *pb.RangeRequest, or a transaction that only reads, has
-// to know: what a local read must find unheld (R7, R26). The spans alias the
+// AppendReads adds the keys that a *pb.RangeRequest, or a transaction that only reads,
+// depends on: a local read must find them unheld (R7, R26). The spans alias the
 // request.
 func AppendReads(set keyspan.Set, m proto.Message) keyspan.Set {
 	switch m := m.(type) {

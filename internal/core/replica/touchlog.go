@@ -16,7 +16,7 @@ const maxLeaseKeys = 1000
 // touchLog keeps, for the end of the log that matters to somebody, which keys and
 // leases its entries touch. The zero touchLog is empty and ready. Entries are
 // added before the acknowledgment of them leaves (R8). They are released when
-// nobody who has a read lease on their keys can miss them, and forgotten once the
+// no member with a read lease on their keys can miss them, and forgotten once the
 // published state includes them. Package keyspan has the rules, and how a reader
 // asks.
 type touchLog struct {
@@ -107,7 +107,7 @@ func (l *touchLog) restored(index uint64) {
 	l.forget(index)
 }
 
-// release tells that one entry is released, whatever is before it.
+// release notes that one entry is released, whatever is before it.
 func (l *touchLog) release(index uint64) {
 	l.guards.Release(index)
 	l.keys.Release(index)

@@ -30,16 +30,16 @@ func (w *writes) init(hard *raftpb.HardState) { w.term, w.vote = hard.GetTerm(),
 // anything is said; if not, it is news.
 func (w *writes) promises(rec *Record) bool {
 	w.news = rec.HardState
-	if len(rec.Entries) == 0 && rec.Snapshot == nil && !w.votes(rec.HardState) {
+	if len(rec.Entries) == 0 && rec.Snapshot == nil && !w.noteVote(rec.HardState) {
 		return false
 	}
 	w.news = nil
 	return true
 }
 
-// votes reports whether a hard state differs from the durable one by more than
+// noteVote reports whether a hard state differs from the durable one by more than
 // its commit index, and notes it.
-func (w *writes) votes(hard *raftpb.HardState) bool {
+func (w *writes) noteVote(hard *raftpb.HardState) bool {
 	if hard == nil || hard.GetTerm() == w.term && hard.GetVote() == w.vote {
 		return false
 	}

@@ -79,7 +79,7 @@ func (s *States[S]) Reveal() {
 	for n+1 < len(s.ahead) && s.ahead[n+1].Index() <= s.through {
 		n++
 	}
-	// Readers may have the slice: what they see of it is never written again.
+	// Readers may have the slice: the part that they see is never written again.
 	if s.ahead = s.ahead[n:]; n > len(s.ahead) { // lest it keep all that was ahead
 		s.ahead = slices.Clone(s.ahead)
 	}
@@ -95,7 +95,7 @@ func (s *States[S]) Through() uint64 { return s.through }
 // Shown returns the newest state that is visible, by the last Reveal.
 func (s *States[S]) Shown() S { return s.ahead[0] }
 
-// Ahead returns that one, and those that are not released.
+// Ahead returns the newest released state, and the applied ones that are not released.
 func (s *States[S]) Ahead() []S { return s.ahead }
 
 // Capture keeps the state of the log's place for each read that has one. In strict

@@ -21,8 +21,8 @@ func result(index uint64) replica.Result {
 
 func read(index uint64) replica.Result { return replica.Result{ID: index, Index: index} }
 
-// answers are the indexes of what is told, with the states of reads.
-func answers(s *States[at], results ...replica.Result) (told []string) {
+// answer answers results, and lists their indexes, with the states of reads.
+func answer(s *States[at], results ...replica.Result) (told []string) {
 	s.Answer(results, func(r replica.Result, read at) {
 		if r.Response == nil {
 			told = append(told, fmt.Sprintf("%d from %d", r.Index, read))
@@ -50,24 +50,24 @@ func TestReleasedInAnyOrder(t *testing.T) {
 	s.Capture(results)
 	s.Reveal()
 	want(t, "shown of what is held", s.Shown(), 1)
-	want(t, "answered of what is held", answers(&s, results...), "[]")
+	want(t, "answered of what is held", answer(&s, results...), "[]")
 	s.Release(replica.Released{Through: 1, Apart: []uint64{3, 4}})
 	s.Reveal()
 	want(t, "shown, with 2 held", s.Shown(), 1)
-	want(t, "answered, with 2 held", answers(&s), "[3 4 from 4]")
+	want(t, "answered, with 2 held", answer(&s), "[3 4 from 4]")
 	s.Release(replica.Released{Through: 4})
 	s.Reveal()
 	want(t, "shown, with 5 held", s.Shown(), 4)
-	want(t, "answered, with 5 held", answers(&s), "[2]")
+	want(t, "answered, with 5 held", answer(&s), "[2]")
 	s.Add(6, false)
 	s.Reveal()
 	want(t, "shown of all", s.Ahead(), "[6]")
-	want(t, "answered of all", answers(&s, result(6)), "[5 6]")
+	want(t, "answered of all", answer(&s, result(6)), "[5 6]")
 	s.Release(replica.Released{Through: 6, Apart: []uint64{9}})
 	s.Add(7, true)
 	s.Add(9, true)
 	s.Reveal()
-	want(t, "answered at once", answers(&s, result(7), result(9)), "[9]")
+	want(t, "answered at once", answer(&s, result(7), result(9)), "[9]")
 }
 
 // The state that was shown stays until the snapshot's state is visible; first of all, nothing.
@@ -147,7 +147,7 @@ func TestAnsweredAtOnce(t *testing.T) {
 	var s States[at]
 	s.Begin(0, 1, 1)
 	results := []replica.Result{result(2), result(3), result(3), result(4)}
-	want(t, "answered of what is held", answers(&s, results...), "[]")
+	want(t, "answered of what is held", answer(&s, results...), "[]")
 	for _, tt := range []struct {
 		out  replica.Released
 		told string
@@ -158,7 +158,7 @@ func TestAnsweredAtOnce(t *testing.T) {
 		{replica.Released{Through: 4}, "[4]"},
 	} {
 		s.Release(tt.out)
-		want(t, fmt.Sprintf("answered of %+v", tt.out), answers(&s), tt.told)
+		want(t, fmt.Sprintf("answered of %+v", tt.out), answer(&s), tt.told)
 	}
 }
 
@@ -174,12 +174,12 @@ func TestNothingIsKept(t *testing.T) {
 	results := []replica.Result{result(2), read(3), failed, read(5)}
 	s.Capture(results)
 	want(t, "states kept for reads", len(s.reads), 2)
-	answers(&s, results...)
+	answer(&s, results...)
 	s.Release(replica.Released{Through: 1, Apart: []uint64{3, 5}})
-	answers(&s)
+	answer(&s)
 	s.Release(replica.Released{Through: 5})
 	s.Reveal()
-	answers(&s)
+	answer(&s)
 	for what, n := range map[string]int{
 		"reads": len(s.reads), "results": len(s.kept), "indexes released apart": len(s.apart), "indexes to look for": len(s.fresh), "states ahead": len(s.ahead) - 1,
 	} {
@@ -187,7 +187,7 @@ func TestNothingIsKept(t *testing.T) {
 	}
 	// An answer at once leaves nothing to look for, either.
 	s.Release(replica.Released{Through: 5, Apart: []uint64{9}})
-	answers(&s)
+	answer(&s)
 	want(t, "indexes to look for, where nothing is kept", len(s.fresh), 0)
 }
 
@@ -197,9 +197,9 @@ func TestHeldResultsBehindReleasedOnes(t *testing.T) {
 	s.Begin(0, 1, 1)
 	s.Add(2, false)
 	s.Add(3, true)
-	want(t, "answered, with 3 held", answers(&s, result(2), result(3)), "[2]")
+	want(t, "answered, with 3 held", answer(&s, result(2), result(3)), "[2]")
 	s.Release(replica.Released{Through: 3})
-	want(t, "answered when it is released", answers(&s), "[3]")
+	want(t, "answered when it is released", answer(&s), "[3]")
 }
 
 // A read has the state of its entry, whatever it is called.
@@ -212,7 +212,7 @@ func TestReadsAreKnownByTheirIDs(t *testing.T) {
 	s.Capture(reads)
 	s.Release(replica.Released{Through: 3})
 	s.Reveal()
-	want(t, "answered", answers(&s, reads...), "[2 from 2 3 from 3]")
+	want(t, "answered", answer(&s, reads...), "[2 from 2 3 from 3]")
 }
 
 // In strict order there is not a state for each entry. A read has the state at its place, or
@@ -226,17 +226,17 @@ func TestReadsBetweenStates(t *testing.T) {
 	s.Capture(reads)
 	s.Release(replica.Released{Through: 7})
 	s.Reveal()
-	want(t, "answered", answers(&s, reads...), "[2 from 4 4 from 4 5 from 7 7 from 7]")
+	want(t, "answered", answer(&s, reads...), "[2 from 4 4 from 4 5 from 7 7 from 7]")
 }
 
 // All that was released apart since the last answers is told, however many words it came in.
 func TestReleasedApartInTwoWords(t *testing.T) {
 	var s States[at]
 	s.Begin(0, 1, 1)
-	want(t, "answered of what is held", answers(&s, result(2), result(3), result(4)), "[]")
+	want(t, "answered of what is held", answer(&s, result(2), result(3), result(4)), "[]")
 	s.Release(replica.Released{Through: 1, Apart: []uint64{3}})
 	s.Release(replica.Released{Through: 1, Apart: []uint64{4}})
-	want(t, "answered of two words", answers(&s), "[3 4]")
+	want(t, "answered of two words", answer(&s), "[3 4]")
 }
 
 // A state that comes after the word of a later release hides nothing.

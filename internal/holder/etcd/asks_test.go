@@ -28,17 +28,17 @@ func sameRequests(t *testing.T, what string, got, want []any) {
 	}
 }
 
-// joins is the transaction by which a claim with lease 7 joins the queue of n, and looks by the options.
-func joins(value string, look ...clientv3.OpOption) askedTxn {
+// joinTxn is the transaction by which a claim with lease 7 joins the queue of n, and looks by the options.
+func joinTxn(value string, look ...clientv3.OpOption) askedTxn {
 	return askedTxn{
 		[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision("n/7"), "=", 0)},
 		[]clientv3.Op{clientv3.OpPut("n/7", value, clientv3.WithLease(7)), clientv3.OpGet("n/", look...)},
 	}
 }
 
-// looksAhead is the transaction by which the same claim, with token 9, looks at the keys ahead of
+// lookAheadTxn is the transaction by which the same claim, with token 9, looks at the keys ahead of
 // it.
-func looksAhead(look ...clientv3.OpOption) askedTxn {
+func lookAheadTxn(look ...clientv3.OpOption) askedTxn {
 	return askedTxn{
 		[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision("n/7"), "=", int64(9))},
 		[]clientv3.Op{clientv3.OpGet("n/", append(look, below, clientv3.WithMaxCreateRev(8))...)},
@@ -62,23 +62,23 @@ func TestWhatAClaimAsks(t *testing.T) {
 		"an exclusive claim": {
 			tenure.Claim{Slots: 1, TTL: 20 * time.Second, LockDelay: 1500 * time.Millisecond}, queueOf(5),
 			[]any{
-				askedGrant(22), joins(`{"tenure":1,"holder":"h","slots":1,"delay_ms":2000}`, below, inOrder, clientv3.WithLimit(1)),
-				looksAhead(lastFirst, clientv3.WithLimit(1)),
+				askedGrant(22), joinTxn(`{"tenure":1,"holder":"h","slots":1,"delay_ms":2000}`, below, inOrder, clientv3.WithLimit(1)),
+				lookAheadTxn(lastFirst, clientv3.WithLimit(1)),
 				askedWatch{clientv3.OpGet("n/5", leaves...), true},
 			},
 		},
 		"an exclusive claim behind a key of no queue": {
 			tenure.Claim{Slots: 1, TTL: 20 * time.Second}, []*mvccpb.KeyValue{stranger},
 			[]any{
-				askedGrant(20), joins(`{"tenure":1,"holder":"h","slots":1}`, below, inOrder, clientv3.WithLimit(1)),
-				looksAhead(lastFirst, clientv3.WithLimit(1)), looksAhead(inOrder),
+				askedGrant(20), joinTxn(`{"tenure":1,"holder":"h","slots":1}`, below, inOrder, clientv3.WithLimit(1)),
+				lookAheadTxn(lastFirst, clientv3.WithLimit(1)), lookAheadTxn(inOrder),
 			},
 		},
 		"one of several": {
 			tenure.Claim{Slots: 2, TTL: 20 * time.Second}, queueOf(5, 6),
 			[]any{
-				askedGrant(20), joins(`{"tenure":1,"holder":"h","slots":2}`, below, inOrder),
-				looksAhead(inOrder),
+				askedGrant(20), joinTxn(`{"tenure":1,"holder":"h","slots":2}`, below, inOrder),
+				lookAheadTxn(inOrder),
 				askedWatch{clientv3.OpGet("n/", append(leaves, below)...), true},
 			},
 		},
@@ -103,7 +103,7 @@ func TestWhatAClaimAsks(t *testing.T) {
 func TestWhatAHolderAsks(t *testing.T) {
 	c := &scripted{grant: func() error { return nil }}
 	scriptedTest(t, c, func(t *testing.T, l *Leaser) {
-		c.admits(t, l)
+		c.admit(t, l)
 		synctest.Wait()
 		sameRequests(t, "a holder", c.requests()[3:], []any{
 			askedWatch{clientv3.OpGet("n/7", clientv3.WithRev(10), clientv3.WithFilterPut()), true},

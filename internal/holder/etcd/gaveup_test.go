@@ -193,8 +193,8 @@ func silent(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// fails has a call fail.
-func fails(code codes.Code) func(context.Context) error {
+// failWith has a call fail.
+func failWith(code codes.Code) func(context.Context) error {
 	return func(context.Context) error { return status.Error(code, "no") }
 }
 
@@ -213,8 +213,8 @@ func TestGaveUp(t *testing.T) {
 	}{
 		"held":                  {cluster: &scripted{queue: queueOf(5, 6)}, last: last, want: []error{cause}, not: []error{last, tenure.ErrUnavailable}, holder: true},
 		"silent":                {cluster: &scripted{get: silent}, last: last, want: []error{cause, tenure.ErrUnavailable}, not: []error{last, context.DeadlineExceeded}, took: time.Second},
-		"away":                  {cluster: &scripted{get: fails(codes.Unavailable)}, last: last, want: []error{cause, tenure.ErrUnavailable}, not: []error{last}},
-		"refuses":               {cluster: &scripted{get: fails(codes.PermissionDenied)}, last: last, want: []error{cause, last}, not: []error{tenure.ErrUnavailable}},
+		"away":                  {cluster: &scripted{get: failWith(codes.Unavailable)}, last: last, want: []error{cause, tenure.ErrUnavailable}, not: []error{last}},
+		"refuses":               {cluster: &scripted{get: failWith(codes.PermissionDenied)}, last: last, want: []error{cause, last}, not: []error{tenure.ErrUnavailable}},
 		"free":                  {cluster: &scripted{}, last: last, want: []error{cause, last}, not: []error{tenure.ErrUnavailable}},
 		"free, and so ended it": {cluster: &scripted{}, last: errors.Join(context.Canceled, last), want: []error{context.Canceled, last}, not: []error{cause, tenure.ErrUnavailable}},
 	} {

@@ -20,7 +20,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
-// callTimeout bounds one request, so that one which got lost is sent again.
+// callTimeout bounds one request, so that a lost request is sent again.
 const callTimeout = 5 * time.Second
 
 // Config says where the servers are.

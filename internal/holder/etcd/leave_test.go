@@ -58,7 +58,7 @@ func TestGivingUpWithoutAnAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := other.TryAcquire(t.Context(), long(t)); !errors.As(err, new(tenure.HeldError)) {
-		t.Fatalf("TryAcquire behind who gave up returns %v: the server was to miss it", err)
+		t.Fatalf("TryAcquire behind a claim that gave up returns %v: the server was to miss it", err)
 	}
 	p.lose()
 	free(t, other)

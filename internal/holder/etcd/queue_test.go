@@ -134,7 +134,7 @@ func TestLeavesBeforeTheWatch(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if _, err := l.Acquire(ctx, claim); err != nil {
-		t.Errorf("the name is free, and who waits for it does not see it: %v", err)
+		t.Errorf("the name is free, and its waiter does not see it: %v", err)
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 func TestARecordIsSetByTheServersWord(t *testing.T) {
 	c := &scripted{grant: func() error { return nil }}
 	scriptedTest(t, c, func(t *testing.T, l *Leaser) {
-		lease := c.admits(t, l)
+		lease := c.admit(t, l)
 		synctest.Wait()
 		c.requests()
 		asks := askedTxn{

@@ -18,8 +18,8 @@ import (
 	"github.com/tenure-lease/tenure"
 )
 
-// admits has the next try for a name admitted with token 9.
-func (c *scripted) admits(t *testing.T, l *Leaser) *lease {
+// admit has the next try for a name admitted with token 9.
+func (c *scripted) admit(t *testing.T, l *Leaser) *lease {
 	t.Helper()
 	c.commits = []func() *clientv3.TxnResponse{func() *clientv3.TxnResponse { return joined(9) }}
 	x, err := l.TryAcquire(t.Context(), tenure.Claim{Name: "n", TTL: time.Minute})
@@ -60,7 +60,7 @@ func TestReleasesAreConfirmed(t *testing.T) {
 		scriptedTest(t, c, func(t *testing.T, l *Leaser) {
 			began := time.Now()
 			c.revoke = func() error { return tt.revoke(time.Since(began)) }
-			x := c.admits(t, l)
+			x := c.admit(t, l)
 			if n := l.registered(); n != 1 {
 				t.Errorf("%s: %d leases are remembered while one is held", name, n)
 			}
@@ -103,7 +103,7 @@ func TestOneRevokeIsTriedOn(t *testing.T) {
 			time.Sleep(time.Second)
 			return status.Error(codes.Unavailable, "no")
 		}
-		x := c.admits(t, l)
+		x := c.admit(t, l)
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range 3 {
@@ -133,7 +133,7 @@ func TestCloseTriesOnceMore(t *testing.T) {
 			}
 			return status.Error(codes.Unavailable, "no")
 		}
-		x := c.admits(t, l)
+		x := c.admit(t, l)
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := x.Release(over); err == nil {
@@ -146,7 +146,7 @@ func TestCloseTriesOnceMore(t *testing.T) {
 	})
 	c = &scripted{grant: func() error { return nil }, revoke: func() error { return status.Error(codes.Unavailable, "no") }}
 	scriptedTest(t, c, func(t *testing.T, l *Leaser) {
-		x := c.admits(t, l)
+		x := c.admit(t, l)
 		began := time.Now()
 		if err := l.Close(); err != nil || time.Since(began) != callTimeout {
 			t.Errorf("Close of a server that is away: %v after %v, want to have tried for %v", err, time.Since(began), callTimeout)
@@ -190,7 +190,7 @@ func TestGone(t *testing.T) {
 		"it is there, in quiet": {&scripted{queue: []*mvccpb.KeyValue{ours}, watch: ended()}, false, 9},
 		"it is not there":       {&scripted{watch: ended()}, true, 9},
 		"it was made anew":      {&scripted{queue: []*mvccpb.KeyValue{anew}, watch: ended()}, true, 9},
-		"nobody knows":          {&scripted{get: fails(codes.Unavailable), watch: ended()}, false, 0},
+		"nobody knows":          {&scripted{get: failWith(codes.Unavailable), watch: ended()}, false, 0},
 	} {
 		scriptedTest(t, tt.cluster, func(t *testing.T, l *Leaser) {
 			x := &lease{leaser: l, key: string(ours.Key), rev: 9}

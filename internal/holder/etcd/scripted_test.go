@@ -44,7 +44,7 @@ func TestCloseEndsAnAwait(t *testing.T) {
 			t.Error(err)
 		}
 		if err := <-ended; !errors.Is(err, tenure.ErrClosed) {
-			t.Errorf("who awaits a change is told %v, want %v", err, tenure.ErrClosed)
+			t.Errorf("a call that awaits a change returns %v, want %v", err, tenure.ErrClosed)
 		}
 	})
 }

@@ -85,7 +85,7 @@ func TestNobodySpins(t *testing.T) {
 			context.AfterFunc(ctx, func() { x.keeper.End(tenure.ErrReleased) })
 			x.guard()
 		}},
-		"who awaits a change": {[]*mvccpb.KeyValue{ours}, func(ctx context.Context, l *Leaser, _ *lease) {
+		"a call that awaits a change": {[]*mvccpb.KeyValue{ours}, func(ctx context.Context, l *Leaser, _ *lease) {
 			_, _ = l.Await(ctx, tenure.State{Name: "n", Holders: []tenure.Holding{{Token: 7}}})
 		}},
 	} {

@@ -63,9 +63,9 @@ func TestGivingUpSaysWhoHolds(t *testing.T) {
 	giveUp()
 	var held tenure.HeldError
 	if a := <-done; !errors.Is(a.err, context.Canceled) || !errors.As(a.err, &held) || held.Holder != "first" {
-		t.Errorf("the waiter gave up, and is told: %v; want who holds the name, and %v", a.err, context.Canceled)
+		t.Errorf("the waiter gave up, and is told: %v; want the name's holder, and %v", a.err, context.Canceled)
 	}
-	waitFor(t, "the key of who gave up to go", func() bool { return queued(t, plain) == 1 })
+	waitFor(t, "the key of the claim that gave up to go", func() bool { return queued(t, plain) == 1 })
 }
 
 // TestWaiterBehindOneWhoGaveUp: a waiter that gives up does not let the next waiter overtake the
@@ -130,7 +130,7 @@ func TestReadersBehindAWriter(t *testing.T) {
 	}
 	a := next(t, done)
 	if a.who != "the writer" {
-		t.Fatalf("%s is admitted before the writer, who came before", a.who)
+		t.Fatalf("%s is admitted before the writer, which came before", a.who)
 	}
 	if err := a.lease.Release(t.Context()); err != nil {
 		t.Fatal(err)

@@ -50,7 +50,7 @@ func TestFirstsInAnyOrder(t *testing.T) {
 		all.Wait()
 		for i, err := range errs {
 			if err != nil || headers[i] != headers[1] {
-				t.Errorf("of those who came at once, number %d: %+v, %v, and number 1 has %+v", i, headers[i], err, headers[1])
+				t.Errorf("of those that came at once, number %d: %+v, %v, and number 1 has %+v", i, headers[i], err, headers[1])
 			}
 		}
 	})
@@ -68,7 +68,7 @@ func TestTheFirstPathToBegin(t *testing.T) {
 		}
 		for i, h := range health {
 			if h.Path != paths[i] {
-				t.Errorf("store %d was made in %s, want %s: who names the paths in another order would begin elsewhere", i, h.Path, paths[i])
+				t.Errorf("store %d was made in %s, want %s: a process that names the paths in another order would begin elsewhere", i, h.Path, paths[i])
 			}
 		}
 	})

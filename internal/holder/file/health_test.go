@@ -143,7 +143,7 @@ func TestAStoreThatIsOpenTooLate(t *testing.T) {
 			return f
 		})
 		if found[2].store != nil {
-			t.Error("who hangs was waited for")
+			t.Error("a store that hangs was waited for")
 		}
 		found.close()
 		close(hangs)

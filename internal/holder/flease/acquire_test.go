@@ -127,20 +127,20 @@ func TestHowLongClaimsAreRepeated(t *testing.T) {
 		is     error
 		says   string
 	}{
-		"admitted":                       {true, live, 1, round, 1, 0, nil, ""},
-		"lost before anybody knew of it": {false, over, 3, round, 4, 0, nil, ""},
-		"lost at once, of who tries":     {true, over, 3, round, 4, 0, nil, ""},
-		"held":                           {true, held, 9, round, 1, 0, errOther, "is held by web-3"},
-		"a bad claim":                    {false, refused(flease.ErrClaim), 9, round, 1, 0, tenure.ErrClaim, ""},
-		"too much to do, for who tries":  {true, refused(flease.ErrBusy), 9, round, 1, 0, ErrBusy, ""},
-		"too much to do, for who waits":  {false, refused(flease.ErrBusy), 90, round, 91, 90 * round, nil, ""},
-		"silence, for who waits":         {false, refused(flease.ErrQuarantine), 90, round, 91, 90 * round, nil, ""},
-		"no majority, for who waits":     {false, refused(flease.ErrNoMajority), 90, round, 91, 90 * round, nil, ""},
-		"silence for a while":            {true, refused(flease.ErrQuarantine), 9, round, 10, 9 * round, nil, ""},
-		"no majority for a while":        {true, refused(flease.ErrNoMajority), 9, round, 10, 9 * round, nil, ""},
-		"no majority for long":           {true, refused(flease.ErrNoMajority), 900, 130 * time.Millisecond, 39, 5 * time.Second, flease.ErrNoMajority, "waited for some seconds"},
-		"long rounds":                    {true, refused(flease.ErrNoMajority), 900, 1100 * time.Millisecond, 0, 8800 * time.Millisecond, tenure.ErrUnavailable, "waited for some seconds"},
-		"no answer":                      {true, none, 9, round, 1, 5 * time.Second, tenure.ErrUnavailable, "waited for some seconds"},
+		"admitted":                           {true, live, 1, round, 1, 0, nil, ""},
+		"lost before anybody knew of it":     {false, over, 3, round, 4, 0, nil, ""},
+		"lost at once, of one that tries":    {true, over, 3, round, 4, 0, nil, ""},
+		"held":                               {true, held, 9, round, 1, 0, errOther, "is held by web-3"},
+		"a bad claim":                        {false, refused(flease.ErrClaim), 9, round, 1, 0, tenure.ErrClaim, ""},
+		"too much to do, for one that tries": {true, refused(flease.ErrBusy), 9, round, 1, 0, ErrBusy, ""},
+		"too much to do, for one that waits": {false, refused(flease.ErrBusy), 90, round, 91, 90 * round, nil, ""},
+		"silence, for one that waits":        {false, refused(flease.ErrQuarantine), 90, round, 91, 90 * round, nil, ""},
+		"no majority, for one that waits":    {false, refused(flease.ErrNoMajority), 90, round, 91, 90 * round, nil, ""},
+		"silence for a while":                {true, refused(flease.ErrQuarantine), 9, round, 10, 9 * round, nil, ""},
+		"no majority for a while":            {true, refused(flease.ErrNoMajority), 9, round, 10, 9 * round, nil, ""},
+		"no majority for long":               {true, refused(flease.ErrNoMajority), 900, 130 * time.Millisecond, 39, 5 * time.Second, flease.ErrNoMajority, "waited for some seconds"},
+		"long rounds":                        {true, refused(flease.ErrNoMajority), 900, 1100 * time.Millisecond, 0, 8800 * time.Millisecond, tenure.ErrUnavailable, "waited for some seconds"},
+		"no answer":                          {true, none, 9, round, 1, 5 * time.Second, tenure.ErrUnavailable, "waited for some seconds"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
@@ -261,10 +261,10 @@ func TestWhatAPeerThatEndsLeaves(t *testing.T) {
 		select {
 		case err := <-answer:
 			if !errors.Is(err, want.waits) || errors.Is(err, tenure.ErrLost) || !strings.Contains(err.Error(), want.waiting) {
-				t.Errorf("%v: who waits hears %v, want %q", reason, err, want.waiting)
+				t.Errorf("%v: a waiter hears %v, want %q", reason, err, want.waiting)
 			}
 		default:
-			t.Errorf("%v: who waits hears nothing", reason)
+			t.Errorf("%v: a waiter hears nothing", reason)
 		}
 		if len(p.claims) > 0 {
 			t.Errorf("%v: %d claims are remembered", reason, len(p.claims))

@@ -65,7 +65,7 @@ func TestWhatStartsBesideOthers(t *testing.T) {
 		"there were others before":          {changing, terms{Epoch: 4, Active: 4, Members: five}, `says that there was epoch 4: 1=a:1 2=b:1, where there is epoch 4: 1=a:1 3=c:1: write that with "was"`},
 		"the next list waits at the others": {changing, terms{Epoch: 6, Active: 5, Members: four}, ""},
 	} {
-		if err := tt.with.startsBeside(tt.theirs); (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
+		if err := tt.with.checkBeside(tt.theirs); (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: %v, want %q", name, err, tt.says)
 		}
 	}

@@ -39,7 +39,7 @@ func TestLongAnswers(t *testing.T) {
 		}
 		s, err := c.Observe(ctx, "x")
 		if err != nil || len(s.Holders) != flease.MaxHoldings {
-			t.Errorf("who looks sees %d of %d that share: %v", len(s.Holders), flease.MaxHoldings, err)
+			t.Errorf("an observer sees %d of %d that share: %v", len(s.Holders), flease.MaxHoldings, err)
 		}
 		time.Sleep(4 * time.Second)
 		if err := held.Check(); err != nil {
@@ -119,7 +119,7 @@ func TestManyAwait(t *testing.T) {
 		close(errs)
 		for err := range errs {
 			if !errors.Is(err, context.Canceled) {
-				t.Fatalf("who waits among many hears %v", err)
+				t.Fatalf("a waiter among many hears %v", err)
 			}
 		}
 	})

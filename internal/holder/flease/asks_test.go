@@ -26,8 +26,8 @@ type answering struct {
 	asked  atomic.Int64
 }
 
-// says sets the answer.
-func (a *answering) says(v any) {
+// setAnswer sets the answer.
+func (a *answering) setAnswer(v any) {
 	said, ok := v.(string)
 	if !ok {
 		b, err := json.Marshal(v)
@@ -47,7 +47,7 @@ func newAnswering(t *testing.T) *answering {
 		t.Fatal(err)
 	}
 	a := &answering{addr: l.Addr().String()}
-	a.says("")
+	a.setAnswer("")
 	other, err := peer.New(peer.Config{
 		Self: 9, ClusterID: 1, Listener: l, Peers: map[machine.NodeID]string{9: a.addr}, FrameBytesMax: 1 << 20, QueueBytes: 1 << 20,
 		Deliver: func(machine.NodeID, [][]byte) {}, Logger: slog.New(slog.DiscardHandler),
@@ -76,10 +76,10 @@ func TestWhoIsInItsPlace(t *testing.T) {
 		"another peer":                       {terms{Cluster: "c", Self: 2, Life: 8}, false},
 		"a peer of another cluster":          {terms{Cluster: "d", Self: 1, Life: 8}, false},
 		"something else":                     {"junk", false},
-		"one that does not say who it is":    {"{}", false},
+		"one that does not name itself":      {"{}", false},
 		"a life of a version that says none": {terms{Cluster: "c", Self: 1}, true},
 	} {
-		there.says(tt.says)
+		there.setAnswer(tt.says)
 		if got := p.displaced(); got != tt.want {
 			t.Errorf("at its address there is %s, and a peer is displaced: %v, want %v", name, got, tt.want)
 		}
@@ -110,9 +110,9 @@ func TestWhoIsAskedBeforeAStart(t *testing.T) {
 		"one says junk":                    {"junk", was, was, ""},
 		"its own address is another's":     {was, was, beyond, ""},
 	} {
-		other.says(tt.other)
-		former.says(tt.former)
-		self.says(tt.self)
+		other.setAnswer(tt.other)
+		former.setAnswer(tt.former)
+		self.setAnswer(tt.self)
 		if err := p.askEpoch(t.Context()); (err == nil) != (tt.says == "") || err != nil && !strings.HasPrefix(err.Error(), tt.says) {
 			t.Errorf("%s: the peer says %v, want %q", name, err, tt.says)
 		}
@@ -121,7 +121,7 @@ func TestWhoIsAskedBeforeAStart(t *testing.T) {
 		}
 	}
 	p.cfg.fresh = true
-	other.says(beyond)
+	other.setAnswer(beyond)
 	if err := p.askEpoch(t.Context()); err != nil || other.asked.Load() != 0 {
 		t.Errorf("a cluster that has never run is asked: %v", err)
 	}
@@ -165,7 +165,7 @@ func TestWhatAComparisonFinds(t *testing.T) {
 			if before != nil {
 				p.troubles[tt.id] = before
 			}
-			there.says(tt.says)
+			there.setAnswer(tt.says)
 			p.compare(tt.id, tt.reason)
 			got := ""
 			if err := p.troubles[tt.id]; err != nil {
@@ -201,7 +201,7 @@ func TestWhatAPeerTellsOfItself(t *testing.T) {
 	}
 	var said terms
 	if err := json.Unmarshal(p.answer(nil), &said); err != nil || !reflect.DeepEqual(said, p.terms()) {
-		t.Errorf("who asks is told %+v, %v", said, err)
+		t.Errorf("the asker is told %+v, %v", said, err)
 	}
 	want := Status{
 		Cluster: "c", Self: 4, Addr: "a:1", Epoch: 6, Active: 5, SilentMS: 5000, Claims: 2, TMaxMS: 60_000, EpsilonMS: 1000,
@@ -236,7 +236,7 @@ func TestHowLongSomethingIsHeard(t *testing.T) {
 	}
 	news := func(when string, err error, want bool) {
 		t.Helper()
-		if got := p.hears(2, err); got != want {
+		if got := p.noteFault(2, err); got != want {
 			t.Errorf("%s %v is news: %v, want %v", when, err, got, want)
 		}
 	}

@@ -34,7 +34,7 @@ func TestTTLsWithinTMax(t *testing.T) {
 			} {
 				lease, err := from.TryAcquire(context.Background(), tenure.Claim{Name: "x", TTL: tt.ttl, LockDelay: tt.delay})
 				if tt.want == 0 {
-					if !errors.Is(err, tenure.ErrClaim) || !says(err, "together more than t_max, which is 4s", "ask for 800ms or more", "whole milliseconds") {
+					if !errors.Is(err, tenure.ErrClaim) || !mentions(err, "together more than t_max, which is 4s", "ask for 800ms or more", "whole milliseconds") {
 						t.Errorf("%s: a TTL of %v and a lock delay of %v: %v", name, tt.ttl, tt.delay, err)
 					}
 					continue
@@ -195,7 +195,7 @@ func TestReadyEnds(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		if err := h.Ready(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("who gives up waiting for a silent peer hears %v", err)
+			t.Errorf("a caller that gives up waiting for a silent peer hears %v", err)
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- h.Ready(context.Background()) }()
@@ -205,7 +205,7 @@ func TestReadyEnds(t *testing.T) {
 		}
 		h.close()
 		if err := <-ended; !errors.Is(err, tenure.ErrClosed) {
-			t.Errorf("who waits for a peer that is closed hears %v", err)
+			t.Errorf("a caller that waits for a peer that is closed hears %v", err)
 		}
 		if err := h.Err(); !errors.Is(err, tenure.ErrClosed) {
 			t.Errorf("the error of a peer that was closed: %v", err)
@@ -282,8 +282,8 @@ func TestParseMembers(t *testing.T) {
 	}
 }
 
-// says reports whether an error has one of the words.
-func says(err error, words ...string) bool {
+// mentions reports whether an error has one of the words.
+func mentions(err error, words ...string) bool {
 	for _, w := range words {
 		if strings.Contains(err.Error(), w) {
 			return true

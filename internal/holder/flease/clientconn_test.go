@@ -245,14 +245,14 @@ func TestHowLongAClientAsks(t *testing.T) {
 		asks  int
 		is    error // nil if it is shown
 	}{
-		"shown":                       {false, 0, state, 1, 0, 1, nil},
-		"too much to do for a while":  {false, 0, busy, 9, 9 * 50 * time.Millisecond, 10, nil},
-		"too much to do, who awaits":  {true, 0, busy, 900, 45 * time.Second, 901, nil},
-		"a bad name":                  {false, 0, bad, 9, 0, 1, tenure.ErrClaim},
-		"no answer":                   {false, 0, event{}, 9, 2 * clientPatience, 1, holder.ErrPatience},
-		"no answer, and he gives up":  {false, time.Second, event{}, 9, time.Second, 1, why},
-		"no answer, who awaits":       {true, time.Hour, event{}, 9, time.Hour, 1, why},
-		"too much to do, he gives up": {true, 125 * time.Millisecond, busy, 900, 125 * time.Millisecond, 3, why},
+		"shown":                                   {false, 0, state, 1, 0, 1, nil},
+		"too much to do for a while":              {false, 0, busy, 9, 9 * 50 * time.Millisecond, 10, nil},
+		"too much to do, for a call that awaits":  {true, 0, busy, 900, 45 * time.Second, 901, nil},
+		"a bad name":                              {false, 0, bad, 9, 0, 1, tenure.ErrClaim},
+		"no answer":                               {false, 0, event{}, 9, 2 * clientPatience, 1, holder.ErrPatience},
+		"no answer, and the caller gives up":      {false, time.Second, event{}, 9, time.Second, 1, why},
+		"no answer, for a call that awaits":       {true, time.Hour, event{}, 9, time.Hour, 1, why},
+		"too much to do, and the caller gives up": {true, 125 * time.Millisecond, busy, 900, 125 * time.Millisecond, 3, why},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {

@@ -51,20 +51,20 @@ func TestHowLongAClientRepeatsClaims(t *testing.T) {
 		is     []error // nil if it is held
 		says   string
 	}{
-		"admitted":                        {true, 0, live, 1, 1, 0, nil, ""},
-		"lost before anybody knew":        {true, 0, admitted(0), 3, 4, 0, nil, ""},
-		"held, for who tries":             {true, 0, says(tenure.HeldError{Name: "x", Holder: "web-3"}), 9, 1, 0, []error{tenure.HeldError{Name: "x", Holder: "web-3"}}, "is held by web-3"},
-		"a bad claim":                     {false, 0, says(tenure.ErrClaim), 9, 1, 0, []error{tenure.ErrClaim}, ""},
-		"silence, for who tries":          {true, 0, says(tenure.ErrUnavailable), 9, 1, 0, []error{tenure.ErrUnavailable}, ""},
-		"silence, for who waits":          {false, 0, says(tenure.ErrUnavailable), 90, 91, 90 * 50 * time.Millisecond, nil, ""},
-		"much to do, for who tries":       {true, 0, says(ErrBusy), 9, 1, 0, []error{ErrBusy}, ""},
-		"much to do, for who waits":       {false, 0, says(ErrBusy), 90, 91, 90 * 50 * time.Millisecond, nil, ""},
-		"no answer, for who tries":        {true, 0, event{}, 9, 1, 2*clientPatience + 2*farewell, []error{tenure.ErrUnavailable, holder.ErrPatience}, "the peer at path"},
-		"no answer, and he gives up":      {false, time.Minute, event{}, 9, 1, time.Minute + 2*farewell, []error{tenure.ErrUnavailable, why}, `acquire "x"`},
-		"silence, and he gives up":        {false, 110 * time.Millisecond, says(tenure.ErrUnavailable), 9, 3, 110 * time.Millisecond, []error{tenure.ErrUnavailable, why}, "the caller's reason: "},
-		"no answer, and he tries":         {true, time.Second, event{}, 9, 1, time.Second + 2*farewell, []error{tenure.ErrUnavailable, why}, `acquire "x"`},
-		"he has given up before":          {false, -1, live, 1, 0, 0, []error{tenure.ErrUnavailable, why}, `acquire "x"`},
-		"the peer says that it is closed": {false, 0, says(tenure.ErrClosed), 9, 1, 0, []error{tenure.ErrClosed}, ""},
+		"admitted":                           {true, 0, live, 1, 1, 0, nil, ""},
+		"lost before anybody knew":           {true, 0, admitted(0), 3, 4, 0, nil, ""},
+		"held, for one that tries":           {true, 0, says(tenure.HeldError{Name: "x", Holder: "web-3"}), 9, 1, 0, []error{tenure.HeldError{Name: "x", Holder: "web-3"}}, "is held by web-3"},
+		"a bad claim":                        {false, 0, says(tenure.ErrClaim), 9, 1, 0, []error{tenure.ErrClaim}, ""},
+		"silence, for one that tries":        {true, 0, says(tenure.ErrUnavailable), 9, 1, 0, []error{tenure.ErrUnavailable}, ""},
+		"silence, for one that waits":        {false, 0, says(tenure.ErrUnavailable), 90, 91, 90 * 50 * time.Millisecond, nil, ""},
+		"much to do, for one that tries":     {true, 0, says(ErrBusy), 9, 1, 0, []error{ErrBusy}, ""},
+		"much to do, for one that waits":     {false, 0, says(ErrBusy), 90, 91, 90 * 50 * time.Millisecond, nil, ""},
+		"no answer, for one that tries":      {true, 0, event{}, 9, 1, 2*clientPatience + 2*farewell, []error{tenure.ErrUnavailable, holder.ErrPatience}, "the peer at path"},
+		"no answer, and the caller gives up": {false, time.Minute, event{}, 9, 1, time.Minute + 2*farewell, []error{tenure.ErrUnavailable, why}, `acquire "x"`},
+		"silence, and the caller gives up":   {false, 110 * time.Millisecond, says(tenure.ErrUnavailable), 9, 3, 110 * time.Millisecond, []error{tenure.ErrUnavailable, why}, "the caller's reason: "},
+		"no answer, and the caller tries":    {true, time.Second, event{}, 9, 1, time.Second + 2*farewell, []error{tenure.ErrUnavailable, why}, `acquire "x"`},
+		"the caller has given up before":     {false, -1, live, 1, 0, 0, []error{tenure.ErrUnavailable, why}, `acquire "x"`},
+		"the peer says that it is closed":    {false, 0, says(tenure.ErrClosed), 9, 1, 0, []error{tenure.ErrClosed}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {

@@ -189,16 +189,16 @@ func TestHowLongWhatIsHeardCounts(t *testing.T) {
 			known error // afterwards
 		}{
 			{0, skew, true, skew},
-			{p.hearsFor() - 1, nil, false, skew},
+			{p.faultPeriod() - 1, nil, false, skew},
 			{0, skew, false, skew},
-			{p.hearsFor() - 1, nil, false, skew},
+			{p.faultPeriod() - 1, nil, false, skew},
 			{0, junk, true, junk},
-			{p.hearsFor(), nil, false, nil},
+			{p.faultPeriod(), nil, false, nil},
 			{0, junk, true, junk},
 		} {
 			clk.Advance(step.after)
 			if step.err != nil {
-				if news := p.hears(2, step.err); news != step.news {
+				if news := p.noteFault(2, step.err); news != step.news {
 					t.Errorf("step %d: %v is news: %v, want %v", i, step.err, news, step.news)
 				}
 			}

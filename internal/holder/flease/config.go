@@ -159,3 +159,11 @@ func (c Config) clocks() machine.Now {
 		}
 	}
 }
+
+// guard is how much earlier than its lease a holder stops, see Config.Guard.
+func guard(configured, ttl time.Duration) time.Duration {
+	if configured > 0 {
+		return min(configured, ttl/4)
+	}
+	return ttl / 20
+}

@@ -36,7 +36,7 @@ func (p *Peer) doubled(by machine.NodeID, reason error) {
 		return
 	}
 	err := errors.New("it says that another process runs as this peer, and neither the others nor the one at this peer's address say so")
-	if p.hears(by, err) {
+	if p.noteFault(by, err) {
 		p.cfg.Logger.Error("flease: "+err.Error(), "peer", by)
 	}
 }

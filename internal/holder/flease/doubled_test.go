@@ -167,9 +167,9 @@ func TestPlacesComeBack(t *testing.T) {
 			_, ok := k.hear("status", time.Second)
 			return ok
 		}
-		stays := come("the one who stays")
+		stays := come("the one that stays")
 		for range 3 {
-			come("one who goes").conn.Close()
+			come("one that goes").conn.Close()
 			time.Sleep(time.Second)
 		}
 		if !serves(stays) {

@@ -33,7 +33,7 @@ func TestGivingUpWaitsUntilItIsSaid(t *testing.T) {
 			synctest.Wait()
 			select {
 			case err := <-gaveUp:
-				t.Errorf("a caller gives up, and is told so (%v) while his peer has said nothing to the others", err)
+				t.Errorf("a caller gives up, and is told so (%v) while its peer has said nothing to the others", err)
 				close(stalled)
 				return
 			default:
@@ -46,7 +46,7 @@ func TestGivingUpWaitsUntilItIsSaid(t *testing.T) {
 				t.Errorf("a caller gave up, and is told: %v", err)
 			}
 			if took := time.Since(began); goesOn && took > 0 || took > time.Second {
-				t.Errorf("the peer goes on: %v; who gave up hears of it %v later", goesOn, took)
+				t.Errorf("the peer goes on: %v; the caller that gave up hears of it %v later", goesOn, took)
 			}
 			if !goesOn {
 				close(stalled)

@@ -52,7 +52,7 @@ func TestWhoGivesUpHearsWhoHolds(t *testing.T) {
 			err := <-gaveUp
 			var held tenure.HeldError
 			if !errors.Is(err, mine) || errors.As(err, &held) != (tt.want != nil) || tt.want != nil && (held != *tt.want || !strings.Contains(err.Error(), "gave up waiting")) {
-				t.Errorf("%s: who gives up hears %v (%+v), want his own reason and %+v", name, err, held, tt.want)
+				t.Errorf("%s: a caller that gives up hears %v (%+v), want its own reason and %+v", name, err, held, tt.want)
 			}
 			var asked []flease.Acquire
 			var released []uint64
@@ -138,7 +138,7 @@ func TestWelcomedTooLate(t *testing.T) {
 	c := &Client{dialing: make(chan struct{}, 1), calls: holder.NewCalls(context.Background(), nil), cfg: ClientConfig{Clock: now, Dial: func(context.Context, string) (net.Conn, error) { return conn, nil }}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	if n, err := c.connect(ctx); n != nil || !errors.Is(err, mine) || !errors.Is(err, tenure.ErrUnavailable) {
-		t.Errorf("who has gone as he was welcomed gets %v, %v", n, err)
+		t.Errorf("a client that left when it was welcomed gets %v, %v", n, err)
 	}
 	if !conn.closed.Load() || c.Connections() != 0 {
 		t.Error("a connection of no use is left open")

@@ -170,7 +170,7 @@ func (p *Peer) handleNews(out flease.Report) {
 		case flease.Disagreement:
 			p.spawn(func() { p.compare(out.Peer, nil) })
 		case flease.Skew:
-			p.hears(out.Peer, fmt.Errorf("the clock of peer %d, or ours, is wrong by more than ε, about %v: synchronize them", out.Peer, out.By))
+			p.noteFault(out.Peer, fmt.Errorf("the clock of peer %d, or ours, is wrong by more than ε, about %v: synchronize them", out.Peer, out.By))
 		}
 	}
 }

@@ -53,7 +53,7 @@ func TestWhatTheMachineReports(t *testing.T) {
 			{Holder: "h", Token: 3, Slots: 2, Until: time.Unix(0, int64((t0 + 4000).Wall()))}, {Holder: "i", Token: 4, Slots: 7, Until: time.Unix(0, int64((t0 + 7000).Wall()))},
 		}}
 		if !reflect.DeepEqual(x.seen, want) || other.seen != nil {
-			t.Errorf("who waits sees %+v, want %+v; another claim sees %+v", x.seen, want, other.seen)
+			t.Errorf("the waiter sees %+v, want %+v; another claim sees %+v", x.seen, want, other.seen)
 		}
 		until := now.Wall + machine.Wall(8*time.Second)
 		report(flease.Acquired{ID: 5, Token: 9, Deadline: now.Mono.Add(7 * time.Second), Until: until})
@@ -68,7 +68,7 @@ func TestWhatTheMachineReports(t *testing.T) {
 		clk.Advance(time.Second)
 		report(flease.Renewed{ID: 5, Deadline: now.Mono.Add(19 * time.Second), Until: now.Wall + machine.Wall(12*time.Second)})
 		if left := x.Left(); left != 12*time.Second || len(moved) != 1 {
-			t.Errorf("renewed, it has %v left by the sooner clock, want 12s; who minds is nudged: %v", left, len(moved) == 1)
+			t.Errorf("renewed, it has %v left by the sooner clock, want 12s; the watcher is nudged: %v", left, len(moved) == 1)
 		}
 		// It lasts for nine and a half seconds of ten, of which six were left.
 		if at := 35 * punctualityParts / 100; p.renewals.count.Load() != 1 || p.renewals.parts[at].Load() != 1 {
@@ -89,7 +89,7 @@ func TestWhatTheMachineReports(t *testing.T) {
 		select {
 		case <-free:
 		default:
-			t.Error("lost, and who waits for its release is not told")
+			t.Error("lost, and the waiter for its release is not told")
 		}
 		if err := x.Err(); !errors.Is(err, tenure.ErrLost) || !strings.Contains(err.Error(), "for a reason") || p.claims[5] != nil || x.gone == nil || x.gone.Confirmed {
 			t.Errorf("lost: %v, as %+v", err, x)

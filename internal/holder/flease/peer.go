@@ -95,39 +95,8 @@ func Start(ctx context.Context, cfg Config) (*Peer, error) {
 		wishes: wishes{claims: map[uint64]*claim{}, looks: map[uint64]chan flease.Observed{}, watches: map[string]*watch{}, snapshot: make(chan *flease.Record, 1)},
 	}
 	p.shelf = shelf{records: map[string]kept{}, fetches: map[string]bool{}, whole: cfg.fresh}
-	if p.members, err = cfg.Membership(ctx, Members{}); err != nil {
+	if err := p.configure(ctx); err != nil {
 		return nil, err
-	}
-	if err := p.members.check(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
-	}
-	member := false
-	if p.self, member = p.members.index(cfg.Self); !member {
-		return nil, fmt.Errorf("%w: this peer, %s, is not among the members (%v): give its address as the list has it, or add it to the list", ErrConfig, cfg.Self, p.members)
-	}
-	life, err := incarnation(cfg.Rand)
-	if err != nil {
-		return nil, err
-	}
-	p.pure, err = flease.Config{
-		Self: p.self, Incarnation: life, View: p.members.first(cfg.Replicas),
-		TMax: cfg.TMax, Epsilon: cfg.Epsilon, RoundTimeout: cfg.RoundTimeout, Guard: cfg.Guard,
-		MaxClaims: cfg.MaxClaims, Seed: uint64(life),
-	}.Complete()
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
-	}
-	if advice := p.pure.Advice(); advice != "" {
-		cfg.Logger.Warn("flease: " + advice)
-	}
-	p.activeEpoch.Store(p.pure.View.Epoch)
-	if err := p.askEpoch(ctx); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
-	}
-	if cfg.CheckClock {
-		if err := cfg.kernel(cfg.Epsilon / 2); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrConfig, err)
-		}
 	}
 	listener := cfg.Listener
 	if listener == nil {
@@ -178,6 +147,48 @@ func Start(ctx context.Context, cfg Config) (*Peer, error) {
 		p.spawn(p.watchClock)
 	}
 	return p, nil
+}
+
+// configure finds the members and this peer's place among them, and makes the machine's
+// configuration. It returns an error if the peer must not run: beside peers with another list, or
+// by a clock for which the kernel does not vouch.
+func (p *Peer) configure(ctx context.Context) (err error) {
+	cfg := &p.cfg
+	if p.members, err = cfg.Membership(ctx, Members{}); err != nil {
+		return err
+	}
+	if err := p.members.check(); err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	member := false
+	if p.self, member = p.members.index(cfg.Self); !member {
+		return fmt.Errorf("%w: this peer, %s, is not among the members (%v): give its address as the list has it, or add it to the list", ErrConfig, cfg.Self, p.members)
+	}
+	life, err := incarnation(cfg.Rand)
+	if err != nil {
+		return err
+	}
+	p.pure, err = flease.Config{
+		Self: p.self, Incarnation: life, View: p.members.first(cfg.Replicas),
+		TMax: cfg.TMax, Epsilon: cfg.Epsilon, RoundTimeout: cfg.RoundTimeout, Guard: cfg.Guard,
+		MaxClaims: cfg.MaxClaims, Seed: uint64(life),
+	}.Complete()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	if advice := p.pure.Advice(); advice != "" {
+		cfg.Logger.Warn("flease: " + advice)
+	}
+	p.activeEpoch.Store(p.pure.View.Epoch)
+	if err := p.askEpoch(ctx); err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	if cfg.CheckClock {
+		if err := cfg.kernel(cfg.Epsilon / 2); err != nil {
+			return fmt.Errorf("%w: %w", ErrConfig, err)
+		}
+	}
+	return nil
 }
 
 // incarnation draws a number that no earlier start of this peer has used, with a chance of one in

@@ -161,10 +161,10 @@ func TestAPeerThatFails(t *testing.T) {
 		select {
 		case err := <-answer:
 			if !errors.Is(err, tenure.ErrUnavailable) || !errors.Is(err, why) || errors.Is(err, tenure.ErrLost) {
-				t.Errorf("who waited hears %v", err)
+				t.Errorf("the waiter hears %v", err)
 			}
 		default:
-			t.Error("who waited hears nothing")
+			t.Error("the waiter hears nothing")
 		}
 		if p.driver.Do(func() { t.Error("its machine is looked at") }) {
 			t.Error("a peer that has failed takes steps")

@@ -83,11 +83,3 @@ func (h *punctuality) recent() Punctuality {
 
 // Punctuality returns the counts of all renewals through the peer.
 func (p *Peer) Punctuality() Punctuality { return p.renewals.all() }
-
-// guard is how much earlier than its lease a holder stops, see Config.Guard.
-func guard(configured, ttl time.Duration) time.Duration {
-	if configured > 0 {
-		return min(configured, ttl/4)
-	}
-	return ttl / 20
-}

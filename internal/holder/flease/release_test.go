@@ -17,8 +17,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/flease"
 )
 
-// confirms reports that the claim is released, as the machine does.
-func (x *claim) confirms() { x.over(errReleased, &flease.Released{ID: x.id, Confirmed: true}) }
+// confirmRelease reports that the claim is released, as the machine does.
+func (x *claim) confirmRelease() { x.over(errReleased, &flease.Released{ID: x.id, Confirmed: true}) }
 
 // TestCloseIsPatientWithEach: Close waits for as long as releases are confirmed, however many there
 // are, and gives up when none was confirmed for a while. Its error names no lost leases.
@@ -37,8 +37,8 @@ func TestCloseIsPatientWithEach(t *testing.T) {
 		sooner, later := begin(1, l, errReleased), begin(2, l, errReleased)
 		begin(3, other, errReleased)
 		begin(4, l, tenure.ErrLost)
-		time.AfterFunc(patience*9/10, later.confirms)
-		time.AfterFunc(patience*18/10, sooner.confirms)
+		time.AfterFunc(patience*9/10, later.confirmRelease)
+		time.AfterFunc(patience*18/10, sooner.confirmRelease)
 		began := time.Now()
 		if err := p.releaseOf(l); err != nil || time.Since(began) != patience*18/10 {
 			t.Errorf("two releases are confirmed, each in time, and Close returns %v after %v; want no error after %v", err, time.Since(began), patience*18/10)
@@ -108,7 +108,7 @@ func TestReleasedTwice(t *testing.T) {
 		if len(ended) > 0 {
 			t.Errorf("before the release is confirmed one returns %v", <-ended)
 		}
-		x.confirms()
+		x.confirmRelease()
 		for i, err := range []error{<-ended, <-ended, x.Release(t.Context())} {
 			if err != nil {
 				t.Errorf("Release %d: %v", i+1, err)

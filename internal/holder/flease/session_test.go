@@ -103,7 +103,7 @@ func inSession(t *testing.T, f func(*served)) {
 			}
 		}()
 		k.say(request{Op: "hello", Version: socketVersion})
-		k.hears("welcome")
+		k.wantEvents("welcome")
 		f(k)
 		ours.Close()
 		k.p.cancel(tenure.ErrClosed)
@@ -124,8 +124,8 @@ func (k *served) acquire(id uint64, ago time.Duration) {
 	k.say(request{Op: "acquire", ID: id, Name: fmt.Sprint("x", id), TTLMS: servedTTL.Milliseconds(), LockDelayMS: servedDelay.Milliseconds(), At: k.clk.Now().Add(-ago)})
 }
 
-// hears wants events of these kinds, in this order, and nothing else. It returns the last.
-func (k *served) hears(kinds ...string) (last event) {
+// wantEvents wants events of these kinds, in this order, and nothing else. It returns the last.
+func (k *served) wantEvents(kinds ...string) (last event) {
 	k.t.Helper()
 	synctest.Wait()
 	k.mu.Lock()
@@ -140,8 +140,8 @@ func (k *served) hears(kinds ...string) (last event) {
 	return last
 }
 
-// lasts moves the peer's deadline far ahead, without an event for the client.
-func (k *served) lasts() {
+// extendDeadline moves the peer's deadline far ahead, without an event for the client.
+func (k *served) extendDeadline() {
 	synctest.Wait()
 	k.p.driver.Do(func() { k.p.claim(k.m.claims[0].ID, false).Extend(k.clk.Now().Add(time.Hour), 1<<62) })
 }
@@ -166,43 +166,43 @@ func TestALeaseOfAClient(t *testing.T) {
 		"it is named, and renewed, and released": func(k *served) {
 			k.acquire(1, time.Second)
 			began := k.clk.Now()
-			if e := k.hears("acquired"); e.ID != 1 || e.Token != 7 || e.TTLMS != servedTTL.Milliseconds() || e.Until != began.Add(8*time.Second) {
+			if e := k.wantEvents("acquired"); e.ID != 1 || e.Token != 7 || e.TTLMS != servedTTL.Milliseconds() || e.Until != began.Add(8*time.Second) {
 				k.t.Errorf("acquired %+v at %v", e, began)
 			}
 			k.pass(2 * time.Second)
 			k.say(request{Op: "alive", At: k.clk.Now(), IDs: []uint64{1, 99}})
-			if e := k.hears("renewed"); e.ID != 1 || e.Until != began.Add(8*time.Second) {
+			if e := k.wantEvents("renewed"); e.ID != 1 || e.Until != began.Add(8*time.Second) {
 				k.t.Errorf("named: %+v", e)
 			}
 			k.p.driver.Do(func() {
 				k.p.handle([]flease.Report{flease.Renewed{ID: k.m.claims[0].ID, Deadline: began.Add(20 * time.Second), Until: 1 << 62}})
 			})
-			if e := k.hears("renewed"); e.ID != 1 || e.Until != began.Add(12*time.Second) {
+			if e := k.wantEvents("renewed"); e.ID != 1 || e.Until != began.Add(12*time.Second) {
 				k.t.Errorf("renewed: %+v; want that it may hold for a TTL since it was named", e)
 			}
 			k.pass(9 * time.Second)
-			k.hears()
+			k.wantEvents()
 			k.say(request{Op: "release", ID: 1})
-			if e := k.hears("released"); e.ID != 1 || e.Error != "" || k.released() != 1 {
+			if e := k.wantEvents("released"); e.ID != 1 || e.Error != "" || k.released() != 1 {
 				k.t.Errorf("released: %+v, at the machine %d", e, k.released())
 			}
 			k.say(request{Op: "release", ID: 1})
-			if e := k.hears("released"); e.ID != 1 || e.Reason != "lost" {
+			if e := k.wantEvents("released"); e.ID != 1 || e.Reason != "lost" {
 				k.t.Errorf("released twice: %+v", e)
 			}
 		},
 		"it is named no more": func(k *served) {
 			k.acquire(1, 3*time.Second) // named three seconds ago, so for another seven
-			k.hears("acquired")
-			k.lasts()
+			k.wantEvents("acquired")
+			k.extendDeadline()
 			k.pass(7*time.Second - 1)
-			k.hears()
+			k.wantEvents()
 			k.pass(1)
-			if e := k.hears("lost"); e.ID != 1 || e.Reason != "lost" || !strings.Contains(e.Error, "did not say in time") {
+			if e := k.wantEvents("lost"); e.ID != 1 || e.Reason != "lost" || !strings.Contains(e.Error, "did not say in time") {
 				k.t.Errorf("lost: %+v", e)
 			}
 			k.say(request{Op: "alive", At: k.clk.Now(), IDs: []uint64{1}})
-			k.hears() // it is too late
+			k.wantEvents() // it is too late
 			k.pass(servedDelay - 1)
 			if n := k.released(); n != 0 {
 				k.t.Errorf("others get it before the lock delay is over: %d", n)
@@ -214,7 +214,7 @@ func TestALeaseOfAClient(t *testing.T) {
 		},
 		"the connection ends, and the peer cannot renew": func(k *served) {
 			k.acquire(1, 0) // told eight seconds, and named for ten
-			k.hears("acquired")
+			k.wantEvents("acquired")
 			k.pass(time.Second)
 			k.lines.conn.Close()
 			k.pass(7 * time.Second)
@@ -225,12 +225,12 @@ func TestALeaseOfAClient(t *testing.T) {
 		},
 		"the connection ends, and the peer can renew": func(k *served) {
 			k.acquire(1, 0)
-			k.hears("acquired")
+			k.wantEvents("acquired")
 			k.pass(4 * time.Second)
 			k.say(request{Op: "alive", At: k.clk.Now().Add(-time.Second), IDs: []uint64{1}}) // named until 13, told 8
-			k.hears("renewed")
+			k.wantEvents("renewed")
 			k.lines.conn.Close()
-			k.lasts()
+			k.extendDeadline()
 			k.pass(4 * time.Second)
 			k.pass(servedDelay - 1)
 			if n := k.released(); n != 0 {
@@ -243,13 +243,13 @@ func TestALeaseOfAClient(t *testing.T) {
 		},
 		"it comes when the client was not heard of for too long": func(k *served) {
 			k.acquire(1, servedTTL)
-			if e := k.hears("refused"); e.ID != 1 || !errors.Is(e.err(), tenure.ErrUnavailable) || !strings.Contains(e.Error, "not been heard of for too long") || k.released() != 1 {
+			if e := k.wantEvents("refused"); e.ID != 1 || !errors.Is(e.err(), tenure.ErrUnavailable) || !strings.Contains(e.Error, "not been heard of for too long") || k.released() != 1 {
 				k.t.Errorf("%+v, and at the machine %d are released", e, k.released())
 			}
 			k.say(request{Op: "release", ID: 1})
-			k.hears("released")
+			k.wantEvents("released")
 			k.acquire(1, 0) // the id is free again
-			k.hears("acquired")
+			k.wantEvents("acquired")
 		},
 		"there is no room for it": func(k *served) {
 			k.s.mu.Lock()
@@ -258,7 +258,7 @@ func TestALeaseOfAClient(t *testing.T) {
 			}
 			k.s.mu.Unlock()
 			k.acquire(1, 0)
-			if e := k.hears("refused"); e.ID != 1 || !errors.Is(e.err(), ErrBusy) || len(k.m.claims) > 0 {
+			if e := k.wantEvents("refused"); e.ID != 1 || !errors.Is(e.err(), ErrBusy) || len(k.m.claims) > 0 {
 				k.t.Errorf("%+v, and the machine is asked %d times", e, len(k.m.claims))
 			}
 			k.s.mu.Lock()
@@ -268,43 +268,43 @@ func TestALeaseOfAClient(t *testing.T) {
 			delete(k.s.claims, 100)
 			k.s.mu.Unlock()
 			k.acquire(1, 0)
-			k.hears("acquired")
+			k.wantEvents("acquired")
 		},
 		"the machine loses it": func(k *served) {
 			k.acquire(1, 0)
-			k.hears("acquired")
+			k.wantEvents("acquired")
 			k.p.driver.Do(func() {
 				k.p.handle([]flease.Report{flease.Lost{ID: k.m.claims[0].ID, Why: "for a reason"}})
 			})
-			if e := k.hears("lost"); e.ID != 1 || e.Reason != "lost" || !strings.Contains(e.Error, "for a reason") {
+			if e := k.wantEvents("lost"); e.ID != 1 || e.Reason != "lost" || !strings.Contains(e.Error, "for a reason") {
 				k.t.Errorf("lost: %+v", e)
 			}
 		},
 		"the peer ends": func(k *served) {
 			k.acquire(1, 0)
-			k.hears("acquired")
+			k.wantEvents("acquired")
 			k.p.abandon(ErrBusy)
-			if e := k.hears("lost"); !errors.Is(e.err(), tenure.ErrLost) || !strings.Contains(e.Error, ErrBusy.Error()) {
+			if e := k.wantEvents("lost"); !errors.Is(e.err(), tenure.ErrLost) || !strings.Contains(e.Error, ErrBusy.Error()) {
 				k.t.Errorf("lost, for another reason that has a word: %+v", e)
 			}
 		},
 		"its release is not confirmed": func(k *served) {
 			k.acquire(1, 0)
-			k.hears("acquired")
+			k.wantEvents("acquired")
 			k.p.driver.Do(func() { k.m.unconfirmed = true })
 			k.say(request{Op: "release", ID: 1})
-			if e := k.hears("released"); e.ID != 1 || !errors.Is(e.err(), tenure.ErrUnavailable) || !strings.Contains(e.Error, "was not confirmed") {
+			if e := k.wantEvents("released"); e.ID != 1 || !errors.Is(e.err(), tenure.ErrUnavailable) || !strings.Contains(e.Error, "was not confirmed") {
 				k.t.Errorf("released: %+v", e)
 			}
 		},
 		"the wait is canceled": func(k *served) {
 			k.m.answer = func(int, uint64) flease.Report { return nil }
 			k.acquire(1, 0)
-			k.hears()
+			k.wantEvents()
 			k.say(request{Op: "cancel", ID: 2}) // another's
-			k.hears()
+			k.wantEvents()
 			k.say(request{Op: "cancel", ID: 1})
-			if e := k.hears("refused"); e.ID != 1 || k.released() != 1 {
+			if e := k.wantEvents("refused"); e.ID != 1 || k.released() != 1 {
 				k.t.Errorf("canceled: %+v, and at the machine %d are given up", e, k.released())
 			}
 		},

@@ -219,7 +219,7 @@ func TestSilentStranger(t *testing.T) {
 		began := time.Now()
 		k.hear("error", time.Minute)
 		if took := time.Since(began); took > 10*time.Second {
-			t.Errorf("who says nothing keeps its place for %v", took)
+			t.Errorf("a process that says nothing keeps its place for %v", took)
 		}
 		k = l.peers[0].talk("client")
 		k.say(`{"op":"hello","version":2}`)
@@ -286,7 +286,7 @@ func TestBadTokens(t *testing.T) {
 			k.hear("welcome", time.Second)
 			k.say(`{"op":"await","id":1,"name":"x","tokens":["%s"]}`, token)
 			if e, ok := k.hear("error", time.Second); !ok || !strings.Contains(e.Error, "a token") {
-				t.Errorf("who awaits other holders than that of token %q is not told what is wrong: %+v", token, e)
+				t.Errorf("a call that awaits other holders than that of token %q is not told what is wrong: %+v", token, e)
 			}
 		}
 	})

@@ -120,7 +120,7 @@ func (p *Peer) askEpoch(ctx context.Context) error {
 			if err != nil || json.Unmarshal(said, &theirs) != nil || theirs.Cluster != p.cfg.Cluster {
 				return
 			}
-			if err := p.members.startsBeside(theirs); err != nil {
+			if err := p.members.checkBeside(theirs); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				out = fmt.Errorf("peer %d at %s is in epoch %d, and the list of this one is of epoch %d%w", id, addr, theirs.Active, p.members.Epoch, err)
@@ -131,8 +131,9 @@ func (p *Peer) askEpoch(ctx context.Context) error {
 	return out
 }
 
-// startsBeside returns advice if a peer with this list must not start beside one that runs.
-func (m Members) startsBeside(theirs terms) error {
+// checkBeside returns an error with advice if a peer with this list must not start beside one that
+// runs.
+func (m Members) checkBeside(theirs terms) error {
 	switch {
 	case theirs.Active > m.Epoch:
 		return errors.New(": start it with the newest list, and destroy old ones")
@@ -197,11 +198,11 @@ type heard struct {
 	at  machine.Mono
 }
 
-// hearsFor is how long a fault counts. A lasting one is reported at least once in a t_max.
-func (p *Peer) hearsFor() time.Duration { return 2 * p.cfg.TMax }
+// faultPeriod is how long a fault counts. A lasting one is reported at least once in a t_max.
+func (p *Peer) faultPeriod() time.Duration { return 2 * p.cfg.TMax }
 
-// hears remembers a fault of a peer, and reports whether it is new.
-func (p *Peer) hears(id machine.NodeID, err error) bool {
+// noteFault remembers a fault of a peer, and reports whether it is new.
+func (p *Peer) noteFault(id machine.NodeID, err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	old := p.trouble(id)
@@ -215,7 +216,7 @@ func (p *Peer) trouble(id machine.NodeID) error {
 		return err
 	}
 	if h, ok := p.heard[id]; ok {
-		if p.cfg.Clock.Now() < h.at.Add(p.hearsFor()) {
+		if p.cfg.Clock.Now() < h.at.Add(p.faultPeriod()) {
 			return h.err
 		}
 		delete(p.heard, id)
@@ -231,7 +232,7 @@ func (p *Peer) compareAgain() {
 		again := maps.Clone(p.troubles)
 		p.mu.Unlock()
 		for id, reason := range again {
-			if !errors.Is(reason, peer.ErrUnknownMember) { // that one ends with a new stream
+			if !errors.Is(reason, peer.ErrUnknownMember) { // that trouble ends with a new stream
 				p.compare(id, nil)
 			}
 		}

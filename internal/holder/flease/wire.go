@@ -38,7 +38,7 @@ func (p *Peer) deliver(from machine.NodeID, msgs [][]byte) {
 			b = new(flease.Batch)
 		}
 		if err := d.Decode(m, b); err != nil {
-			if p.hears(from, fmt.Errorf("peer %d sends messages that this one does not understand: %w: run one version of the program everywhere", from, err)) {
+			if p.noteFault(from, fmt.Errorf("peer %d sends messages that this one does not understand: %w: run one version of the program everywhere", from, err)) {
 				p.cfg.Logger.Warn("flease: a message was dropped", "peer", from, "error", err)
 			}
 			continue

@@ -113,7 +113,7 @@ func (m *meeting) header() (register.Header, error) {
 		case o.header.Of == m.of:
 			taken[o.header.Index] = true
 		case !errors.Is(o.err, register.ErrForeign): // an empty server has no place
-			return register.Header{}, fmt.Errorf("the server is empty, and its place in the set may be that of %s, which does not say: have that one answer first, or put an empty server in its place: %w", o.addr, o.err)
+			return register.Header{}, fmt.Errorf("the server is empty, and its place in the set may be that of %s, which does not answer: have it answer first, or put an empty server in its place: %w", o.addr, o.err)
 		}
 	}
 	if h.Index = slices.Index(taken, false); h.Index < 0 {

@@ -54,7 +54,7 @@ func (l *Leaser) Agree(outer context.Context, name string, proposal []byte) ([]b
 		return nil, err
 	}
 	defer end()
-	a := l.proposes(name, proposal)
+	a := l.startProposer(name, proposal)
 	defer a.leave()
 	defer a.driver.Stop()
 	ctx, over := context.WithCancel(ctx)
@@ -131,7 +131,7 @@ type proposer struct {
 	trouble error // of the last access, nil if it succeeded
 }
 
-func (l *Leaser) proposes(name string, proposal []byte) *proposer {
+func (l *Leaser) startProposer(name string, proposal []byte) *proposer {
 	a := &proposer{leaser: l, name: name, decided: make(chan []byte, 1), failed: make(chan error, 1)}
 	var id machine.ID
 	rand.Read(id[:]) // never fails

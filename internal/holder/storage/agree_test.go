@@ -371,8 +371,8 @@ func TestAgreeCountsNoStoreThatForgot(t *testing.T) {
 	})
 }
 
-// looks calls f with the number of each look at the register of an agreement, from 1, before it is made.
-func looks(faults *register.Faults, f func(n int) register.Fault) {
+// planLooks calls f with the number of each look at the register of an agreement, from 1, before it is made.
+func planLooks(faults *register.Faults, f func(n int) register.Fault) {
 	n := 0
 	faults.Plan = func(op register.Op) register.Fault {
 		if _, query := op.Op.(quorumregister.Query); query && op.Name == "x/" {
@@ -410,7 +410,7 @@ func TestAgreementThatTurnsBad(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all := newMemories(1, term, delay)
 		l, faults := all.open(t, storage.Options{})
-		looks(faults[0], func(n int) register.Fault {
+		planLooks(faults[0], func(n int) register.Fault {
 			if n == 3 {
 				me := machine.ID{7}
 				all[0].Open().Do([]register.Op{{Name: "x/", Writer: me, Op: quorumregister.PutNote{Writer: me, Seq: 1, Data: []byte("mine")}}})
@@ -450,7 +450,7 @@ func TestTroubleThatIsOver(t *testing.T) {
 		holder, _ := all.open(t, storage.Options{})
 		acquire(t, holder, "x")
 		l, faults := all.open(t, storage.Options{})
-		looks(faults[0], func(n int) register.Fault {
+		planLooks(faults[0], func(n int) register.Fault {
 			if n == 3 {
 				return register.LostBefore
 			}
@@ -471,7 +471,7 @@ func TestWhichStoreAnAgreementLacks(t *testing.T) {
 		all := newMemories(3, term, delay)
 		l, faults := all.open(t, storage.Options{})
 		faults[0].Hang()
-		looks(faults[1], func(n int) register.Fault {
+		planLooks(faults[1], func(n int) register.Fault {
 			if n == 1 { // which is that of Decided
 				return register.None
 			}
@@ -511,7 +511,7 @@ func TestAgreementsMeasure(t *testing.T) {
 func TestCloseEndsAnAgreement(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		l, faults := newMemories(1, term, delay).open(t, storage.Options{})
-		looks(faults[0], func(n int) register.Fault {
+		planLooks(faults[0], func(n int) register.Fault {
 			if n == 1 { // which is that of Decided
 				return register.None
 			}
@@ -534,7 +534,7 @@ func TestCloseEndsAnAgreement(t *testing.T) {
 func TestGivingUpAnAgreement(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		l, faults := newMemories(1, term, delay).open(t, storage.Options{})
-		looks(faults[0], func(n int) register.Fault {
+		planLooks(faults[0], func(n int) register.Fault {
 			if n == 1 { // which is that of Decided
 				return register.None
 			}
@@ -550,7 +550,7 @@ func TestGivingUpAnAgreement(t *testing.T) {
 }
 
 // TestWhoLostTheLeaseFollows: a proposer that has lost the lease, and meets a rank that is greater
-// than its own, raises no other while somebody else leads. He would be in his way.
+// than its own, raises no other while another leads, for it would be in the other's way.
 func TestWhoLostTheLeaseFollows(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all := newMemories(1, term, delay)
@@ -575,7 +575,7 @@ func TestWhoLostTheLeaseFollows(t *testing.T) {
 		faults[0].Heal()
 		select {
 		case err := <-agreed:
-			t.Fatalf("who lost the lease has raised a rank while another leads: %v", err)
+			t.Fatalf("a member that lost the lease has raised a rank while another leads: %v", err)
 		case <-time.After(10 * term):
 		}
 		if err := leads.Release(t.Context()); err != nil {
@@ -636,7 +636,7 @@ func TestWhoHoldsTheLeaseLeads(t *testing.T) {
 				t.Error(err)
 			}
 		case <-time.After(20 * term):
-			t.Error("who holds the lease for many Terms has ceased to lead")
+			t.Error("the holder of the lease has ceased to lead after many Terms")
 		}
 	})
 }

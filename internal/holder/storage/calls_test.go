@@ -142,7 +142,7 @@ func (g *guests) left() []string {
 }
 
 // TestWhoeverAskedLeaves: the stores hear that a writer is gone when a call of any kind has ended.
-// They keep his place for him until then.
+// They keep the caller's place until then.
 func TestWhoeverAskedLeaves(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		all := newMemories(1, term, delay)

@@ -55,7 +55,8 @@ type claim struct {
 	answered bool
 	// met are the members of the register when a try was refused.
 	met []disklease.Member
-	// unready is why stores were not ready when the caller gave up entering them; his goroutine's.
+	// unready is why stores were not ready when the caller gave up entering them. Only the caller's
+	// goroutine uses it.
 	unready []error
 }
 

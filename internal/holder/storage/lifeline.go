@@ -141,8 +141,8 @@ func (x *claim) untie() {
 	}
 }
 
-// ended returns those members that hold no more, for their processes have ended. A lock delay is for just
-// these: what they have sent may still arrive.
+// ended returns the members that hold no more because their processes have ended. A lock delay is for just
+// these: requests that they have sent to others may still arrive.
 func (l *Leaser) ended(ctx context.Context, members []disklease.Member) (ended []disklease.Ended) {
 	members = slices.DeleteFunc(slices.Clone(members), func(m disklease.Member) bool {
 		return m.Released || m.Dead || m.LockDelay > 0

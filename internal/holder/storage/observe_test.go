@@ -114,7 +114,7 @@ func TestALookThatTakesLong(t *testing.T) {
 			t.Fatal("the holder did not renew in time")
 		}
 		if err != nil || len(s.Holders) != 1 {
-			t.Errorf("%+v, %v: a holder who renewed during the look is taken for dead", s, err)
+			t.Errorf("%+v, %v: a holder that renewed during the look is taken for dead", s, err)
 		}
 	})
 }

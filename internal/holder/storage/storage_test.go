@@ -85,7 +85,7 @@ func TestATryFindsTheDead(t *testing.T) {
 			t.Errorf("a try of another process, after the time that the dead are left: %v", err)
 		}
 		if err := try(process(), "alive"); !held(err) {
-			t.Errorf("a try for what is held by one who lives: %v, want it held", err)
+			t.Errorf("a try for a lease with a live holder: %v, want it held", err)
 		}
 		if err := lease.Check(); err != nil {
 			t.Errorf("the living holder: %v", err)

@@ -12,7 +12,7 @@ import (
 type Evidence struct {
 	Now     machine.Mono  // the clock of leases
 	Running time.Duration // the same as far as the machine was awake, on Linux
-	Raw     time.Duration // that one without the corrections of NTP
+	Raw     time.Duration // the same without the corrections of NTP
 	Wall    machine.Wall  // the time of day
 	Within  time.Duration // how long it took to read them
 }

@@ -22,7 +22,7 @@
 // reports their ends.
 //
 // A goroutine that has stepped something that has to be durable writes it itself. It wakes
-// the other goroutine only if an input comes meanwhile, which that one steps. The writing
+// the other goroutine only if an input comes meanwhile, to step that input. The writing
 // goroutine writes the records of that turn next, and the other goroutine steps the
 // envelopes that waited for the first write. So a machine with one input at a time has one
 // goroutine, and under load stepping and writing go on side by side. The driver need not

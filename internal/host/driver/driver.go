@@ -112,7 +112,7 @@ func (d *Driver[In, Out]) put(in input[In]) {
 		d.mu.Unlock()
 		return
 	}
-	wakes := d.wakes()
+	wakes := d.mustWake()
 	d.queue = append(d.queue, in)
 	d.mu.Unlock()
 	if wakes {
@@ -120,15 +120,15 @@ func (d *Driver[In, Out]) put(in input[In]) {
 	}
 }
 
-// wakes reports whether somebody has to be woken for an input that is added now. d.mu is
+// mustWake reports whether a goroutine has to be woken for an input that is added now. d.mu is
 // held.
-func (d *Driver[In, Out]) wakes() bool { return len(d.queue) == 0 && !d.turning }
+func (d *Driver[In, Out]) mustWake() bool { return len(d.queue) == 0 && !d.turning }
 
 // Offer queues messages. It waits while the queue is full, so that a peer that sends faster
 // than the machine can step is held back.
 func (d *Driver[In, Out]) Offer(messages ...machine.Envelope) {
 	d.awaitRoom()
-	wakes := d.wakes() && !d.stopped
+	wakes := d.mustWake() && !d.stopped
 	if !d.stopped {
 		for _, e := range messages {
 			d.queue = append(d.queue, input[In]{kind: receives, message: e})

@@ -129,13 +129,13 @@ func env(to machine.NodeID, body string) machine.Envelope {
 	return machine.Envelope{From: 1, To: to, Body: body}
 }
 
-// yields makes of f what Gather and Look want: nil is nothing.
-func yields(f func() any) func() (any, bool) {
+// optional makes of f what Gather and Look want: nil is nothing.
+func optional(f func() any) func() (any, bool) {
 	return func() (any, bool) { in := f(); return in, in != nil }
 }
 
-// says makes messages of bodies.
-func says(bodies ...any) (messages []machine.Envelope) {
+// messagesOf makes messages of bodies.
+func messagesOf(bodies ...any) (messages []machine.Envelope) {
 	for _, b := range bodies {
 		messages = append(messages, machine.Envelope{From: 2, To: 1, Body: b})
 	}
@@ -149,12 +149,12 @@ func TestInputsThatWaitShareATurn(t *testing.T) {
 		synctest.Wait()
 		_, _, before := m.saw()
 		release := make(chan struct{})
-		d.Gather(yields(func() any { <-release; return "first" }))
+		d.Gather(optional(func() any { <-release; return "first" }))
 		synctest.Wait()
 		for i := range 10 {
 			d.Step(i)
 		}
-		d.Gather(yields(func() any { return nil }))
+		d.Gather(optional(func() any { return nil }))
 		close(release)
 		synctest.Wait()
 		steps, _, ready := m.saw()
@@ -174,8 +174,8 @@ func TestTheClockIsReadBehindWhatGathers(t *testing.T) {
 		m := &recorder{}
 		d := start(t, m, &world{}, 0)
 		gather := func() any { time.Sleep(time.Second); return "gathered" }
-		d.Gather(yields(gather))
-		d.Gather(yields(gather))
+		d.Gather(optional(gather))
+		d.Gather(optional(gather))
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		var got []machine.Mono
@@ -197,7 +197,7 @@ func TestAClockThatGoesBackEndsEverything(t *testing.T) {
 		turn func(d *Driver[any, any], w *world)
 	}{
 		{"before an input", func(d *Driver[any, any], w *world) { w.setBack(); d.Step("input") }},
-		{"while an input is gathered", func(d *Driver[any, any], w *world) { d.Gather(yields(func() any { w.setBack(); return "input" })) }},
+		{"while an input is gathered", func(d *Driver[any, any], w *world) { d.Gather(optional(func() any { w.setBack(); return "input" })) }},
 		{"while it waits for an alarm", func(d *Driver[any, any], w *world) {
 			w.setBack()
 			time.Sleep(2 * time.Second) // longer than one wait of the loop
@@ -372,12 +372,12 @@ func TestOfferWaitsWhileTheQueueIsFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := start(t, &recorder{}, &world{}, 4)
 		release := make(chan struct{})
-		d.Gather(yields(func() any { <-release; return nil }))
+		d.Gather(optional(func() any { <-release; return nil }))
 		synctest.Wait()
-		d.Offer(says(1, 2, 3, 4)...)
+		d.Offer(messagesOf(1, 2, 3, 4)...)
 		offered := false
 		go func() {
-			d.Offer(says(5)...)
+			d.Offer(messagesOf(5)...)
 			offered = true
 		}()
 		synctest.Wait()
@@ -401,7 +401,7 @@ func TestStepInTurnWaitsWhileTheQueueIsFull(t *testing.T) {
 			m := &recorder{}
 			d := start(t, m, &world{}, 1)
 			release := make(chan struct{})
-			d.Gather(yields(func() any { <-release; return nil }))
+			d.Gather(optional(func() any { <-release; return nil }))
 			synctest.Wait()
 			d.Step("first")
 			stepped := false
@@ -435,17 +435,17 @@ func TestRoomInAQueueThatIsJustFull(t *testing.T) {
 		m := &recorder{}
 		d := start(t, m, &world{}, 4)
 		release := make(chan struct{})
-		d.Gather(yields(func() any { <-release; return nil }))
+		d.Gather(optional(func() any { <-release; return nil }))
 		synctest.Wait()
-		d.Offer(says(1, 2, 3, 4)...)
+		d.Offer(messagesOf(1, 2, 3, 4)...)
 		for i := range 3 { // more than one may wait
-			go d.Offer(says(5 + i)...)
+			go d.Offer(messagesOf(5 + i)...)
 		}
 		synctest.Wait()
 		close(release)
 		synctest.Wait()
-		if steps, _, _ := m.saw(); len(steps) < 7 || !slices.Contains(steps, any(says(7)[0])) {
-			t.Errorf("stepped %v; who offered more than four still waits, though they were taken", steps)
+		if steps, _, _ := m.saw(); len(steps) < 7 || !slices.Contains(steps, any(messagesOf(7)[0])) {
+			t.Errorf("stepped %v; a caller that offered more than four still waits, though they were taken", steps)
 		}
 	})
 }
@@ -456,12 +456,12 @@ func TestRoomForOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := start(t, &recorder{}, &world{}, 2)
 		first, second := make(chan struct{}), make(chan struct{})
-		d.Gather(yields(func() any { <-first; return nil }))
+		d.Gather(optional(func() any { <-first; return nil }))
 		synctest.Wait()
-		d.Gather(yields(func() any { <-second; return nil }))
-		d.Offer(says(2)...)
+		d.Gather(optional(func() any { <-second; return nil }))
+		d.Offer(messagesOf(2)...)
 		for range 3 {
-			go d.Offer(says(3, 4)...)
+			go d.Offer(messagesOf(3, 4)...)
 		}
 		synctest.Wait()
 		close(first)
@@ -480,11 +480,11 @@ func TestStopReleasesWhoWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := start(t, &recorder{}, &world{}, 1)
 		release := make(chan struct{})
-		d.Gather(yields(func() any { <-release; return nil }))
+		d.Gather(optional(func() any { <-release; return nil }))
 		synctest.Wait()
-		d.Offer(says(1)...)
+		d.Offer(messagesOf(1)...)
 		offered, done := false, false
-		go func() { d.Offer(says(2)...); offered = true }()
+		go func() { d.Offer(messagesOf(2)...); offered = true }()
 		go func() { d.Do(func() {}); done = true }()
 		synctest.Wait()
 		go d.Stop()
@@ -502,7 +502,7 @@ func TestDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := start(t, &recorder{}, &world{}, 4)
 		var ran []string
-		d.Gather(yields(func() any { ran = append(ran, "before"); return nil }))
+		d.Gather(optional(func() any { ran = append(ran, "before"); return nil }))
 		if !d.Do(func() { ran = append(ran, "done") }) || !slices.Equal(ran, []string{"before", "done"}) {
 			t.Errorf("ran %v, want what was queued before, and then what is to be done", ran)
 		}
@@ -524,7 +524,7 @@ func TestWhatComesAfterTheEndIsDropped(t *testing.T) {
 		close(w.hold)
 		synctest.Wait()
 		d.Step("x")
-		d.Offer(says("y", "z")...)
+		d.Offer(messagesOf("y", "z")...)
 		d.Stop()
 		d.Stop()
 		if len(d.queue) != 0 {

@@ -74,7 +74,7 @@ func TestNothingIsHeldDuringAWrite(t *testing.T) {
 		defer d.Stop()
 		e := forcedRecord("a")
 		e.Sends, e.Outcomes = []machine.Envelope{env(2, "at once")}, []any{"news"}
-		d.Gather(yields(func() any {
+		d.Gather(optional(func() any {
 			d.Step(effects{Sends: []machine.Envelope{env(2, "next")}})
 			return e
 		}))
@@ -97,7 +97,7 @@ func TestNobodyIsWaitedForWhoWasToldNothing(t *testing.T) {
 		})
 		defer d.Stop()
 		say := effects{Sends: []machine.Envelope{env(2, "x")}}
-		d.Gather(yields(func() any { d.Step(say); return say }))
+		d.Gather(optional(func() any { d.Step(say); return say }))
 		synctest.Wait()
 		if !slices.Equal(sent, []int{1, 1}) {
 			t.Errorf("two turns that tell nobody anything send %d, want each its own", sent)

@@ -110,7 +110,7 @@ func TestALookCostsNoClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &recorder{}
 		d := start(t, m, &world{}, 0)
-		d.Look(yields(func() any { time.Sleep(time.Second); return "looked" }))
+		d.Look(optional(func() any { time.Sleep(time.Second); return "looked" }))
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		steps, times, _ := m.saw()

@@ -29,9 +29,9 @@ func (d *Driver[In, Out]) makeTurns(woken bool) {
 	if !d.begin() {
 		return
 	}
-	// A goroutine that is about to step goes first and shares the turn: under load a turn
-	// is dearer than its inputs. Without load nobody is, and looking for him wakes a
-	// thread.
+	// Goroutines that are about to call Step go first and share the turn: under load a turn
+	// costs more than its inputs. Without load there are none, and yielding to them would
+	// wake a thread.
 	if woken && d.turns.busy > 0 {
 		d.turns.busy--
 		runtime.Gosched()

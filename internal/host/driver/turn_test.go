@@ -121,7 +121,7 @@ func TestAnAlarmThatIsDueSharesATurn(t *testing.T) {
 		d.Step(effects{Alarm: machine.Mono(time.Second)})
 		synctest.Wait()
 		before, _, turns := m.saw()
-		d.Gather(yields(func() any { time.Sleep(2 * time.Second); return "input" }))
+		d.Gather(optional(func() any { time.Sleep(2 * time.Second); return "input" }))
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		steps, _, ready := m.saw()
@@ -175,7 +175,7 @@ func TestBothClocksAreTold(t *testing.T) {
 		now = machine.Now{Mono: 2, Wall: 900} // this one may go back
 		d.Step("input")
 		synctest.Wait()
-		d.Gather(yields(func() any { now = machine.Now{Mono: 3, Wall: 1100}; return "gathered" }))
+		d.Gather(optional(func() any { now = machine.Now{Mono: 3, Wall: 1100}; return "gathered" }))
 		synctest.Wait()
 		if want := []machine.Now{{Mono: 1, Wall: 1000}, {Mono: 2, Wall: 900}, {Mono: 3, Wall: 1100}}; !slices.Equal(m.by, want) {
 			t.Errorf("stepped by %v, want %v", m.by, want)

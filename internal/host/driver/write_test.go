@@ -140,7 +140,7 @@ func TestWhatWaitedIsSentOrStepped(t *testing.T) {
 		before, _, _ := m.saw()
 		record := machine.Persist{Record: "r", Then: []machine.Envelope{env(2, "a"), env(1, "b"), env(3, "c"), env(1, "d")}}
 		input := effects{Persists: []machine.Persist{record}}
-		d.Look(yields(func() any { return input }))
+		d.Look(optional(func() any { return input }))
 		synctest.Wait()
 		if want := []machine.Envelope{env(2, "a"), env(3, "c")}; !slices.Equal(w.sent, want) {
 			t.Errorf("sent %v, want %v", w.sent, want)
@@ -210,7 +210,7 @@ func TestAnAlarmDuringATurnDoesNotWaitForItsWrite(t *testing.T) {
 		synctest.Wait()
 		input := forcedRecord("a")
 		input.Alarm = at
-		d.Look(yields(func() any { time.Sleep(time.Second); return input }))
+		d.Look(optional(func() any { time.Sleep(time.Second); return input }))
 		time.Sleep(time.Second)
 		synctest.Wait()
 		steps, times, _ := m.saw()
@@ -247,7 +247,7 @@ func TestWhatComesDuringATurnDoesNotWaitForItsWrite(t *testing.T) {
 		m, w := &recorder{}, &world{hold: make(chan struct{})}
 		d := start(t, m, w, 0)
 		synctest.Wait()
-		d.Gather(yields(func() any {
+		d.Gather(optional(func() any {
 			d.Step("next")
 			a := forcedRecord("a")
 			a.Alarm = machine.Mono(time.Hour) // nothing but the input is a reason to step
@@ -290,7 +290,7 @@ func TestTheOwnerHearsOfOneFailure(t *testing.T) {
 		d.Step(forcedRecord("a"))
 		synctest.Wait()
 		release := make(chan struct{})
-		d.Gather(yields(func() any { <-release; return nil }))
+		d.Gather(optional(func() any { <-release; return nil }))
 		synctest.Wait()
 		close(w.hold)
 		synctest.Wait()

@@ -52,10 +52,10 @@ type Config struct {
 	// refuses streams. The header is valid for good.
 	Stream func(from machine.NodeID, header []byte, r io.Reader) error
 
-	// Answer is given what somebody says with [Ask], member or not, which may be nothing,
-	// 16 KiB at most, and returns what that one is told, 1 MiB at most. Strangers ask, too:
-	// the question must not be believed, and the answer must prove nothing. Four goroutines
-	// may call it at a time. Nil refuses questions.
+	// Answer gets the question of a call of [Ask], from 0 bytes to 16 KiB, and returns the
+	// answer, 1 MiB at most. Strangers ask, too, not only members: the question must not be
+	// believed, and the answer must prove nothing. Four goroutines may call it at a time.
+	// Nil refuses questions.
 	Answer func(said []byte) []byte
 
 	// Greeting, if it is not nil, gives the first message of each connection to a peer.
@@ -98,7 +98,7 @@ func (c Config) withDefaults() Config {
 func (c Config) validate() error {
 	switch {
 	case c.Self == 0:
-		return errors.New("peer: Self is 0, which is nobody")
+		return errors.New("peer: Self is 0, which is no member's ID")
 	case c.Listener == nil:
 		return errors.New("peer: Listener is missing")
 	case c.Deliver == nil:

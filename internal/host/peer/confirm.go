@@ -14,7 +14,7 @@ import (
 // ticket for its connection, 128 random bits, which it tells nobody but the member that it
 // dials; the question names it. A stranger's ticket is of no process at the address, and
 // one that it has of a member that dialed the stranger is good for the stranger only: the
-// question says who was dialed.
+// question names the member that was dialed.
 
 // draw makes a ticket for a connection to a peer. It is good until done is called.
 func (t *Transport) draw(r *remote) (tk ticket, done func()) {

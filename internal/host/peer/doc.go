@@ -68,8 +68,8 @@
 // greeting says is believed before the receiver has dialed that address and has heard from
 // the process there that the connection is its own (confirm.go). The question names the
 // connection's ticket, which the dialer tells nobody but the member that it dials. So a
-// stranger who reaches the port, and knows all ids and addresses, is told that it is not
-// that member, and no frame of its is read. Messages and streams come from members only.
+// stranger that reaches the port, and knows all ids and addresses, is told that it is not
+// that member, and none of its frames is read. Messages and streams come from members only.
 //
 // This stops a stranger that can neither read or change members' traffic nor take
 // over a member's address. An address is taken over by ARP, DNS or routes, or because

@@ -44,20 +44,20 @@ func TestGreetingsAreJudged(t *testing.T) {
 		want status
 		err  error
 	}{
-		"a peer":                               {good, statusWelcome, nil},
-		"of another cluster":                   {with(func(h *hello) { h.cluster++; h.to++ }), statusWrongCluster, ErrWrongCluster},
-		"for another member":                   {with(func(h *hello) { h.to++; h.from = 9 }), statusWrongAddress, ErrWrongAddress},
-		"of this member":                       {with(func(h *hello) { h.from = 1 }), statusDuplicateID, ErrDuplicateID},
-		"of one that was removed":              {with(func(h *hello) { h.from = 3 }), statusRemoved, ErrRemoved},
-		"of a peer that was removed":           {with(func(h *hello) { h.from = 4 }), statusRemoved, ErrRemoved},
-		"of nobody":                            {with(func(h *hello) { h.from = 9 }), statusUnknownMember, ErrUnknownMember},
-		"a stream, which nobody takes":         {with(func(h *hello) { h.kind = kindBulk }), statusUnsupported, errUnsupported},
-		"a question, which nobody answers":     {hello{kind: kindInquiry}, statusUnsupported, errUnsupported},
-		"a confirmation":                       {confirm(func(*hello) {}), statusWelcome, nil},
-		"a confirmation of another cluster":    {confirm(func(h *hello) { h.cluster++ }), statusWrongCluster, ErrWrongCluster},
-		"a confirmation for another member":    {confirm(func(h *hello) { h.to = 2 }), statusWrongAddress, ErrWrongAddress},
-		"a confirmation by who was not dialed": {confirm(func(h *hello) { h.from = 4 }), statusNotMine, errNotMine},
-		"a confirmation of no connection":      {confirm(func(h *hello) { h.ticket[0]++ }), statusNotMine, errNotMine},
+		"a peer":                                         {good, statusWelcome, nil},
+		"of another cluster":                             {with(func(h *hello) { h.cluster++; h.to++ }), statusWrongCluster, ErrWrongCluster},
+		"for another member":                             {with(func(h *hello) { h.to++; h.from = 9 }), statusWrongAddress, ErrWrongAddress},
+		"of this member":                                 {with(func(h *hello) { h.from = 1 }), statusDuplicateID, ErrDuplicateID},
+		"of one that was removed":                        {with(func(h *hello) { h.from = 3 }), statusRemoved, ErrRemoved},
+		"of a peer that was removed":                     {with(func(h *hello) { h.from = 4 }), statusRemoved, ErrRemoved},
+		"of nobody":                                      {with(func(h *hello) { h.from = 9 }), statusUnknownMember, ErrUnknownMember},
+		"a stream, which nobody takes":                   {with(func(h *hello) { h.kind = kindBulk }), statusUnsupported, errUnsupported},
+		"a question, which nobody answers":               {hello{kind: kindInquiry}, statusUnsupported, errUnsupported},
+		"a confirmation":                                 {confirm(func(*hello) {}), statusWelcome, nil},
+		"a confirmation of another cluster":              {confirm(func(h *hello) { h.cluster++ }), statusWrongCluster, ErrWrongCluster},
+		"a confirmation for another member":              {confirm(func(h *hello) { h.to = 2 }), statusWrongAddress, ErrWrongAddress},
+		"a confirmation by a member that was not dialed": {confirm(func(h *hello) { h.from = 4 }), statusNotMine, errNotMine},
+		"a confirmation of no connection":                {confirm(func(h *hello) { h.ticket[0]++ }), statusNotMine, errNotMine},
 	} {
 		r, s, err := m.judge(tt.h)
 		peer := tt.want == statusWelcome && tt.h.kind == kindMessages
@@ -91,7 +91,7 @@ func TestTheRemovedAreThoseOfTheLastCall(t *testing.T) {
 	}
 }
 
-// A stream comes with who sent it and its header, which stays as it is while the rest is read; both
+// A stream comes with its sender and its header, which stays as it is while the rest is read; both
 // sides count each byte once.
 func TestWhatAStreamComesWith(t *testing.T) {
 	type taken struct {

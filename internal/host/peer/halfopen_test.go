@@ -27,8 +27,8 @@ func (l *nowhere) Accept() (net.Conn, error) { <-l.closed; return nil, net.ErrCl
 func (l *nowhere) Close() error              { l.once.Do(func() { close(l.closed) }); return nil }
 func (l *nowhere) Addr() net.Addr            { return fakeAddr("127.0.0.1:1") }
 
-// dials runs a test in simulated time with a member 1 that reaches member 2 by a function.
-func dials(t *testing.T, dial DialFunc, test func(m *member)) {
+// runDialing runs a test in simulated time with a member 1 that reaches member 2 by a function.
+func runDialing(t *testing.T, dial DialFunc, test func(m *member)) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMember(t, 1, newNowhere(), map[machine.NodeID]string{2: "127.0.0.1:2"}, defaultTiming, func(c *Config) { c.Dial = dial })
 		test(m)
@@ -40,7 +40,7 @@ func dials(t *testing.T, dial DialFunc, test func(m *member)) {
 // least once a second.
 func TestPausesBetweenDials(t *testing.T) {
 	var at []time.Time
-	dials(t, func(context.Context, string) (net.Conn, error) {
+	runDialing(t, func(context.Context, string) (net.Conn, error) {
 		at = append(at, time.Now())
 		return nil, errors.New("nobody is there")
 	}, func(*member) { time.Sleep(10 * time.Minute) })
@@ -74,7 +74,7 @@ func TestNoAnswerToAGreeting(t *testing.T) {
 		others = append(others, other)
 		return ours, nil
 	}
-	dials(t, silent, func(m *member) {
+	runDialing(t, silent, func(m *member) {
 		time.Sleep(defaultTiming.handshake + time.Second)
 		if m.Stats(2).LastError == nil {
 			t.Errorf("%v after it was dialed a silent member is waited for", defaultTiming.handshake+time.Second)
@@ -102,7 +102,7 @@ func TestNoAnswerToAGreeting(t *testing.T) {
 // A member that takes what is sent and answers no ping may be at the other end of a way that
 // goes in one direction only: its connection is given up.
 func TestNoAnswerToPings(t *testing.T) {
-	dials(t, func(context.Context, string) (net.Conn, error) {
+	runDialing(t, func(context.Context, string) (net.Conn, error) {
 		ours, other := net.Pipe()
 		go func() {
 			readHello(other)
@@ -180,7 +180,7 @@ func (l *failsOnce) Accept() (conn net.Conn, err error) {
 
 // A stream whose source has failed waits for the receiver's verdict, but not for ever.
 func TestAStreamWhoseSourceFailsEnds(t *testing.T) {
-	dials(t, func(context.Context, string) (net.Conn, error) {
+	runDialing(t, func(context.Context, string) (net.Conn, error) {
 		ours, other := net.Pipe()
 		go func() {
 			readHello(other)
@@ -225,7 +225,7 @@ func TestCloseBetweenDials(t *testing.T) {
 
 // The log has each end of a connection, though they are all alike.
 func TestEachEndIsLogged(t *testing.T) {
-	dials(t, func(context.Context, string) (net.Conn, error) {
+	runDialing(t, func(context.Context, string) (net.Conn, error) {
 		ours, other := net.Pipe()
 		go func() {
 			defer other.Close()
@@ -269,7 +269,7 @@ func TestLargeFramesMayTakeLonger(t *testing.T) {
 // stands. The stream ends when another process is there in its place.
 func TestAStreamEndsWithTheProcessThatItGoesTo(t *testing.T) {
 	taken := make(chan struct{}, 9)
-	dials(t, func(context.Context, string) (net.Conn, error) {
+	runDialing(t, func(context.Context, string) (net.Conn, error) {
 		ours, other := net.Pipe()
 		go func() {
 			h, _, _ := readHello(other)

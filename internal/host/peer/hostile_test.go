@@ -30,11 +30,11 @@ func TestAStrangerIsNoMember(t *testing.T) {
 	elsewhere, done := c[0].draw(c[0].remote(2)) // one that a stranger may have of 1's own
 	defer done()
 	for name, h := range map[string]hello{
-		"a ticket that it has made up":            {kindMessages, 77, 2, 1, c[1].instance, newTicket()},
-		"no ticket":                               {kindMessages, 77, 2, 1, c[1].instance, ticket{}},
-		"for a stream":                            {kindBulk, 77, 2, 1, c[1].instance, newTicket()},
-		"the ticket of one who dials another":     {kindMessages, 77, 2, 1, c[1].instance, elsewhere},
-		"the process's own ticket at another one": {kindMessages, 77, 1, 2, c[0].instance, held},
+		"a ticket that it has made up": {kindMessages, 77, 2, 1, c[1].instance, newTicket()},
+		"no ticket":                    {kindMessages, 77, 2, 1, c[1].instance, ticket{}},
+		"for a stream":                 {kindBulk, 77, 2, 1, c[1].instance, newTicket()},
+		"the ticket of a member that dials another": {kindMessages, 77, 2, 1, c[1].instance, elsewhere},
+		"the process's own ticket at another one":   {kindMessages, 77, 1, 2, c[0].instance, held},
 	} {
 		addr := c[h.to-1].addr
 		conn, err := greetRaw(t, addr, h)
@@ -310,7 +310,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 	}
 }
 
-// One who answers without an end is not listened to.
+// A member whose answer never ends is not listened to.
 func TestAnswersAreBounded(t *testing.T) {
 	ln := listen(t, "127.0.0.1:0")
 	defer ln.Close()

@@ -102,15 +102,15 @@ func (t *Transport) welcome(by *Guest) (conn net.Conn, r *remote, h hello, err e
 		_, err = conn.Write(encodeWelcome(statusWelcome, ""))
 		return conn, r, h, err
 	}
-	// Nothing is said to who does not speak the protocol.
+	// A process that does not speak the protocol gets no answer.
 	if err != nil && s != statusGarbage {
 		conn.Write(encodeWelcome(s, err.Error()))
 	}
 	return conn, r, h, err
 }
 
-// judge reports whether the sender of a greeting may belong here: of a peer, who it says it
-// is. Questions come from nobody.
+// judge reports whether the sender of a greeting may belong here. For a peer it returns the
+// member that the greeting names; a question names none.
 func (t *Transport) judge(h hello) (*remote, status, error) {
 	t.mu.Lock()
 	r, removed := t.remotes[h.from], slices.Contains(t.removed, h.from)

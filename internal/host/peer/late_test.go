@@ -32,7 +32,7 @@ type lateListener struct {
 
 func (l *lateListener) Accept() (net.Conn, error) { <-l.closed; return l.conn, nil }
 
-// A connection that stands when the transport is closed already is closed, too, whoever made it.
+// A connection that comes about after the transport was closed is closed, too, from either side.
 func TestConnectionsThatComeTooLate(t *testing.T) {
 	dialed, other := net.Pipe()
 	accepted, stranger := net.Pipe()

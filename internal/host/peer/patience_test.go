@@ -71,13 +71,13 @@ func TestWhoReadsNoAnswer(t *testing.T) {
 	reader, _ := ask()
 	reader.SetReadDeadline(time.Now().Add(7 * time.Second))
 	if _, body, err := readFrame(reader, nil, 100); string(body) != "an answer" {
-		t.Errorf("beside %d who do not read, one who does is told %q, %v", answersMax, body, err)
+		t.Errorf("beside %d that do not read, one that does is told %q, %v", answersMax, body, err)
 	}
 	_, done := answers(50 * time.Millisecond)()
 	select {
 	case <-done:
 	case <-time.After(8 * time.Second):
-		t.Error("who does not read the answer stays for ever")
+		t.Error("a process that does not read the answer stays for ever")
 	}
 }
 

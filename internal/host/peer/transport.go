@@ -66,8 +66,8 @@ func start(cfg Config, tm timing) (*Transport, error) {
 	return t, err
 }
 
-// SetPeers says who the peers are from now on, as Config.Peers does, and which members
-// were removed, who are told so when they dial. Streams of those that are no peers any
+// SetPeers sets the peers from now on, as Config.Peers does, and the removed members, which
+// are told so when they dial. Streams of those that are no peers any
 // more, or that are elsewhere now, end.
 func (t *Transport) SetPeers(peers map[machine.NodeID]string, removed []machine.NodeID) error {
 	cfg := t.cfg

@@ -78,8 +78,8 @@ func TestGarbageInsteadOfAGreeting(t *testing.T) {
 			if name == "half a greeting" {
 				conn.(*net.TCPConn).CloseWrite()
 			}
-			if said, _ := io.ReadAll(conn); len(said) > 0 { // a stranger learns nothing of who is here
-				t.Errorf("whoever does not speak the protocol is told %q", said)
+			if said, _ := io.ReadAll(conn); len(said) > 0 { // a stranger learns nothing of the members here
+				t.Errorf("a process that does not speak the protocol is told %q", said)
 			}
 			wantHangUp(t, conn)
 			m.waitLog("connection refused")

@@ -143,7 +143,7 @@ func (f *Faults) Do(ops []Op) []Reply {
 	var whole []Op   // the operations that are done
 	var places []int // and where its replies go
 	for i, op := range ops {
-		if f.befalls(faults[i], op) {
+		if f.strike(faults[i], op) {
 			replies[i].Err = ErrInjected
 			continue
 		}
@@ -168,8 +168,8 @@ func (f *Faults) Do(ops []Op) []Reply {
 	return replies
 }
 
-// befalls carries out a fault that keeps an operation from the store now.
-func (f *Faults) befalls(fault Fault, op Op) bool {
+// strike carries out a fault, and reports whether it keeps the operation from the store now.
+func (f *Faults) strike(fault Fault, op Op) bool {
 	changes := false
 	switch op.Op.(type) {
 	case quorumregister.Put, quorumregister.PutNote:

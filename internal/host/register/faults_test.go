@@ -17,8 +17,8 @@ func put(seq uint64) Op {
 
 var query = Op{Name: "x", Op: quorumregister.Query{}}
 
-// shows is the Seq that a store shows, behind its faults.
-func shows(s Store) uint64 {
+// seqOf is the Seq that a store shows, behind its faults.
+func seqOf(s Store) uint64 {
 	return s.Do([]Op{query})[0].Value.(quorumregister.State).Version.Seq
 }
 
@@ -48,11 +48,11 @@ func TestEachFault(t *testing.T) {
 				if late := time.Since(began) == time.Hour; late != (c.fault == Late) {
 					t.Errorf("it took %v", time.Since(began))
 				}
-				if got := shows(m); got != c.shows {
+				if got := seqOf(m); got != c.shows {
 					t.Errorf("shows %d, want %d", got, c.shows)
 				}
 				f.Land()
-				if got := shows(m); got != c.lands {
+				if got := seqOf(m); got != c.lands {
 					t.Errorf("shows %d after Land, want %d", got, c.lands)
 				}
 				if err := f.Do([]Op{query})[0].Err; (err != nil) != c.fails {
@@ -69,11 +69,11 @@ func TestWhatIsStuckLandsWithALateOne(t *testing.T) {
 	f := &Faults{Store: m, Plan: func(Op) Fault { next := faults[0]; faults = faults[1:]; return next }}
 	f.Do([]Op{put(3)})
 	f.Do([]Op{query})
-	if got := shows(m); got != 0 {
+	if got := seqOf(m); got != 0 {
 		t.Errorf("shows %d before", got)
 	}
 	f.Do([]Op{put(2)})
-	if got := shows(m); got != 3 {
+	if got := seqOf(m); got != 3 {
 		t.Errorf("shows %d, want the stuck 3, which is greater", got)
 	}
 }
@@ -115,17 +115,17 @@ func TestHangFailHeal(t *testing.T) {
 		go func() { got = f.Do([]Op{put(1)})[0]; names, _ = f.Names() }()
 		synctest.Wait()
 		f.Hang() // again, which is no other hanging
-		if shows(f.Store) != 0 {
+		if seqOf(f.Store) != 0 {
 			t.Error("done while it hangs")
 		}
 		f.Heal()
 		synctest.Wait()
-		if got.Err != nil || shows(f.Store) != 1 || !slices.Equal(names, []string{"x"}) {
-			t.Errorf("healed: %v, shows %d, names %v", got.Err, shows(f.Store), names)
+		if got.Err != nil || seqOf(f.Store) != 1 || !slices.Equal(names, []string{"x"}) {
+			t.Errorf("healed: %v, shows %d, names %v", got.Err, seqOf(f.Store), names)
 		}
 		down := errors.New("down")
 		f.Fail(down)
-		if _, err := f.Names(); f.Do([]Op{put(2)})[0].Err != down || err != down || shows(f.Store) != 1 {
+		if _, err := f.Names(); f.Do([]Op{put(2)})[0].Err != down || err != down || seqOf(f.Store) != 1 {
 			t.Error("it works though it is down")
 		}
 		f.Heal()
@@ -171,12 +171,12 @@ func TestAQueueMovesOnOneByOne(t *testing.T) {
 	fault = Late
 	for _, want := range []uint64{3, 4} {
 		f.Do([]Op{query})
-		if got := shows(m); got != want {
+		if got := seqOf(m); got != want {
 			t.Errorf("shows %d, want the stuck %d", got, want)
 		}
 	}
 	f.Land()
-	if got := shows(m); got != 5 {
+	if got := seqOf(m); got != 5 {
 		t.Errorf("shows %d after Land, want 5", got)
 	}
 }

@@ -164,7 +164,7 @@ func TestWhoLeavesDropsWhatWaits(t *testing.T) {
 		f.Heal()
 		synctest.Wait()
 		if got := e.ids(); !slices.Equal(got, []uint64{3}) {
-			t.Errorf("stepped %v, want the one who stayed", got)
+			t.Errorf("stepped %v, want the one that stayed", got)
 		}
 		var names []string
 		for _, op := range slices.Concat(b.got...) {
@@ -176,7 +176,7 @@ func TestWhoLeavesDropsWhatWaits(t *testing.T) {
 		}
 		slices.Sort(names)
 		if want := []string{"begun", "begun", "leave", "staying"}; !slices.Equal(names, want) {
-			t.Errorf("the store was asked %v, want %v: it never heard of who left while waiting", names, want)
+			t.Errorf("the store was asked %v, want %v: it never heard of the writer that left while waiting", names, want)
 		}
 	})
 }
@@ -351,7 +351,7 @@ func TestASetWithoutAStore(t *testing.T) {
 	})
 }
 
-// TestCloseLetsWhoLeavesLeave: the store hears of it, for it may free his place.
+// TestCloseLetsWhoLeavesLeave: the store hears of it, for it may free the writer's place.
 func TestCloseLetsWhoLeavesLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &batches{Store: NewMemory(header(1, 0)).Open()}

@@ -41,9 +41,9 @@ func TestOpenEnds(t *testing.T) {
 	if l.LastSeq() != 7 || l.FirstSeq() != 1 || l.Usage() != usage {
 		t.Errorf("records %d to %d in %d bytes, want 1 to 7 in %d", l.FirstSeq(), l.LastSeq(), l.Usage(), usage)
 	}
-	reads(t, l.Reader(1), 1, sizes...)
+	wantNext(t, l.Reader(1), 1, sizes...)
 	write(t, l, 5, 2000)
-	reads(t, l.Reader(4), 4, 900, 900, 900, 900, 5, 2000)
+	wantNext(t, l.Reader(4), 4, 900, 900, 900, 900, 5, 2000)
 	if err := l.ReleaseTo(4); err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestOpenEnds(t *testing.T) {
 	if want := []uint64{3, 4, 9}; !slices.Equal(seqs, want) {
 		t.Errorf("replayed %v, want %v", seqs, want)
 	}
-	reads(t, l.Reader(3), 3, 900, 900, 900, 900, 900, 5, 2000)
+	wantNext(t, l.Reader(3), 3, 900, 900, 900, 900, 900, 5, 2000)
 }
 
 // The zeros behind the last record of a segment go when the next is begun, if no crash
@@ -65,7 +65,7 @@ func TestOpenEndsOfSegmentsWithZeros(t *testing.T) {
 	const second = "/d/wal/0000000000000003.wal"
 	disk.WriteFile(second, append(disk.ReadFile(second), make([]byte, 1<<20+5)...))
 	l, _ = openEnds(t, disk)
-	reads(t, l.Reader(1), 1, 900, 900, 900, 900, 900)
+	wantNext(t, l.Reader(1), 1, 900, 900, 900, 900, 900)
 }
 
 // A segment may hold a single record, which then is its last one.

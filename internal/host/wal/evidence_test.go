@@ -109,7 +109,7 @@ func TestASegmentOfVersion1OfOneRecord(t *testing.T) {
 	if l.FirstSeq() != 1 {
 		t.Errorf("the log begins with record %d, want 1", l.FirstSeq())
 	}
-	reads(t, l.Reader(1), 1, 0, 50)
+	wantNext(t, l.Reader(1), 1, 0, 50)
 }
 
 // A process may die between any two steps of beginning a segment of the newer version.

@@ -323,7 +323,7 @@ func TestAppendHandsMuchToTheKernel(t *testing.T) {
 	if _, err := l.Append(large); err != nil {
 		t.Fatal(err)
 	}
-	reads(t, l.Reader(1), 1, 1<<20)
+	wantNext(t, l.Reader(1), 1, 1<<20)
 	fs.Fault = func(op, _ string) error {
 		if op == "write" {
 			return syscall.ENOSPC

@@ -85,7 +85,7 @@ func TestASegmentIsReleasedWhileItIsOpened(t *testing.T) {
 	}
 }
 
-// A segment that is about to be removed is released for who asks for it. If the disk does not
+// A segment that is about to be removed is released for a process that asks for it. If the disk does not
 // remove it, it stays and can be read.
 func TestASegmentIsReadWhileItIsReleased(t *testing.T) {
 	fs := waltest.NewDisk().FS()

@@ -13,7 +13,7 @@ import (
 )
 
 // Lock takes a flock, which the kernel gives back when the process dies. The
-// file holds the process id for whoever finds it locked.
+// file holds the process ID, for the message of a process that finds it locked.
 func (OS) Lock(path string) (io.Closer, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
 )
 
-// reads wants a reader to return records first, first+1, … with payloads of the given
+// wantNext wants a reader to return records first, first+1, … with payloads of the given
 // sizes, and then nothing for now.
-func reads(t *testing.T, r *Reader, first uint64, sizes ...int) {
+func wantNext(t *testing.T, r *Reader, first uint64, sizes ...int) {
 	t.Helper()
 	var got []Record
 	for {
@@ -36,23 +36,23 @@ func TestReader(t *testing.T) {
 	l := create(t, dir, Options{SegmentBytes: 4 << 10})
 	ahead := l.Reader(3)
 	defer ahead.Close()
-	reads(t, ahead, 3)
+	wantNext(t, ahead, 3)
 	write(t, l, 0, 100)
 	r := l.Reader(1)
 	defer r.Close()
-	reads(t, r, 1, 0, 100)
-	reads(t, ahead, 3)
+	wantNext(t, r, 1, 0, 100)
+	wantNext(t, ahead, 3)
 	write(t, l, 3000, 10, 5000, 7, 200<<10, 1)
-	reads(t, r, 3, 3000, 10, 5000, 7, 200<<10, 1)
-	reads(t, ahead, 3, 3000, 10, 5000, 7, 200<<10, 1)
+	wantNext(t, r, 3, 3000, 10, 5000, 7, 200<<10, 1)
+	wantNext(t, ahead, 3, 3000, 10, 5000, 7, 200<<10, 1)
 	if _, err := l.Append(Record{Kind: 7, Payload: payload(9, 5)}); err != nil {
 		t.Fatal(err)
 	}
-	reads(t, r, 9) // the kernel has it not
+	wantNext(t, r, 9) // the kernel has it not
 	if err := l.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	reads(t, r, 9, 5)
+	wantNext(t, r, 9, 5)
 	if err := l.Sync(); err != nil {
 		t.Fatal(err)
 	}
@@ -60,16 +60,16 @@ func TestReader(t *testing.T) {
 	l, _ = open(t, dir, Options{SegmentBytes: 4 << 10})
 	again := l.Reader(8)
 	defer again.Close()
-	reads(t, again, 8, 1, 5)
+	wantNext(t, again, 8, 1, 5)
 	write(t, l, 2)
-	reads(t, again, 10, 2)
+	wantNext(t, again, 10, 2)
 	if err := l.ReleaseTo(8); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := l.Reader(2).Next(); !errors.Is(err, ErrReleased) {
 		t.Errorf("a record that was released: got %v, want ErrReleased", err)
 	}
-	reads(t, again, 11)
+	wantNext(t, again, 11)
 }
 
 func TestReaderOfADamagedLog(t *testing.T) {
@@ -140,11 +140,11 @@ func TestReaderOfABatch(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	reads(t, l.Reader(1), 1)
+	wantNext(t, l.Reader(1), 1)
 	if err := l.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	reads(t, l.Reader(1), 1, 900, 900, 900)
+	wantNext(t, l.Reader(1), 1, 900, 900, 900)
 }
 
 // A Reader returns no record that the kernel has yet to take. Otherwise it would take the zeros in its
@@ -169,7 +169,7 @@ func TestAReaderDuringAWriteWaitsForIt(t *testing.T) {
 	if writes != 1 {
 		t.Errorf("%d writes, want one", writes)
 	}
-	reads(t, r, 2, 10)
+	wantNext(t, r, 2, 10)
 }
 
 // A Reader opens each segment once, and gives up the one before.
@@ -180,7 +180,7 @@ func TestReaderOpensEachSegmentOnce(t *testing.T) {
 	opened := 0
 	w.opened = func() { opened++ }
 	r := l.Reader(1)
-	reads(t, r, 1, 900, 900, 900, 900, 900)
+	wantNext(t, r, 1, 900, 900, 900, 900, 900)
 	if opened != 3 || w.open != 2 {
 		t.Errorf("of three segments a reader opened %d, and with the log's %d files are open; want 3 and 2", opened, w.open)
 	}
@@ -228,7 +228,7 @@ func TestReaderOfADiskThatFailsOnce(t *testing.T) {
 	}
 }
 
-// Readers and the one who appends do not wait for each other.
+// Readers and the appending goroutine do not wait for each other.
 func TestReadersBesideAWriter(t *testing.T) {
 	l := create(t, t.TempDir(), Options{SegmentBytes: 8 << 10})
 	const n = 500

@@ -170,7 +170,7 @@ func (w *syncingWriter) Write(b []byte) (int, error) {
 }
 
 // Newest returns the newest snapshot after reading all of it. A damaged one is an error,
-// unless an older one is good and reaches, called with that one, reports that the log still
+// unless an older one is good and the function reaches reports of it that the log still
 // holds all later records. Then skipped has the errors, to be reported. The damaged files
 // are renamed, so that none is taken for a reserve. It returns ErrNoSnapshot if there is
 // none.

@@ -320,7 +320,7 @@ func TestSnapshotCrash(t *testing.T) {
 	}
 }
 
-// The metadata of a snapshot has a bound, for who writes it and for who reads it.
+// The metadata of a snapshot has a bound, both for its writer and for its readers.
 func TestSnapshotMetadataIsBounded(t *testing.T) {
 	const most = 1 << 20
 	disk := waltest.NewDisk()

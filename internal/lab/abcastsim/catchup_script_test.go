@@ -275,7 +275,7 @@ var catchUpScripts = []script{
 			b.Order.Group.Members[0].ID = 7
 			b.Order.Group.Members, b.Order.Group.Configured = b.Order.Group.Members[:1], nil
 		})
-		is("a founder who is nobody", 0, func(b *abcast.Base) { b.Order.Group.Configured = []machine.NodeID{7} })
+		is("a founder without an ID", 0, func(b *abcast.Base) { b.Order.Group.Configured = []machine.NodeID{7} })
 		is("no epoch", 0, func(b *abcast.Base) { b.Order.Group.First = 0 })
 		is("further than what led there", 0, func(b *abcast.Base) { b.Position = 7 })
 		is("forgotten before it was ordered", 0, func(b *abcast.Base) { b.Order.Horizon = 9 })

@@ -69,14 +69,14 @@ func deepest(m map[[2]uint64]int, cn uint64, round int64, depth int) {
 
 func (c *counted) Receive(now machine.Now, e machine.Envelope) {
 	if d, ok := e.Body.(deep); ok {
-		c.takes(d)
+		c.noteDepth(d)
 		e.Body = d.body
 	}
 	c.Machine.Receive(now, e)
 }
 
-// takes notes the depth of an arriving message.
-func (c *counted) takes(d deep) {
+// noteDepth notes the depth of an arriving message.
+func (c *counted) noteDepth(d deep) {
 	switch b := d.body.(type) {
 	case asynclease.Lease:
 		c.requests[b.Request] = asked{b.Interval.First, d.depth}
@@ -102,14 +102,14 @@ func (c *counted) takes(d deep) {
 
 func (c *counted) Ready() machine.Ready[abcast.Outcome] {
 	rd := c.Machine.Ready()
-	rd.Sends = c.sends(rd.Sends)
+	rd.Sends = c.noteSent(rd.Sends)
 	for i := range rd.Persists {
-		rd.Persists[i].Then = c.sends(rd.Persists[i].Then)
+		rd.Persists[i].Then = c.noteSent(rd.Persists[i].Then)
 	}
 	return rd
 }
 
-func (c *counted) sends(envelopes []machine.Envelope) []machine.Envelope {
+func (c *counted) noteSent(envelopes []machine.Envelope) []machine.Envelope {
 	var out []machine.Envelope
 	for _, e := range envelopes {
 		if e.To != c.id {

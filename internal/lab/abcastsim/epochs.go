@@ -50,8 +50,8 @@ func agreed(g abcast.Group) []abcast.Member {
 	return list
 }
 
-// sends shows what leaves to the judge of its epoch.
-func (s *epochs) sends(e machine.Envelope) {
+// showJudge shows an outgoing message to the checker of its epoch.
+func (s *epochs) showJudge(e machine.Envelope) {
 	first := uint64(1)
 	if in, ok := e.Body.(abcast.In); ok {
 		first, e.Body = in.Epoch, in.Body

@@ -50,7 +50,7 @@ var forgetScripts = []script{
 		th.delivered(2, 1, 2, 3)
 		th.broadcast(1, 1, 2)
 		if th.refused[2] != abcast.ErrSequence {
-			th.t.Errorf("number 1 of who was forgotten: got %v, want ErrSequence", th.refused[2])
+			th.t.Errorf("number 1 of a forgotten client: got %v, want ErrSequence", th.refused[2])
 		}
 	}},
 	{name: "the-horizon-is-in-the-state", change: func(c *abcast.Config) { alive(c); one(c) }, play: func(th *theater) {
@@ -171,7 +171,7 @@ var forgetScripts = []script{
 		th.beat()
 		th.broadcast(1, 2, 4) // the change has made all forget client 1
 		if th.refused[4] != abcast.ErrSequence {
-			th.t.Errorf("number 2 of who was forgotten, at the newcomer: got %v, want ErrSequence", th.refused[4])
+			th.t.Errorf("number 2 of a forgotten client, at the newcomer: got %v, want ErrSequence", th.refused[4])
 		}
 		th.beat()
 		th.delivered(2, 1, 2, 3, 4)

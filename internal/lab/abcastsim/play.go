@@ -75,7 +75,7 @@ func playWorld(w *sim.World) error {
 		p.ids = append(p.ids, machine.NodeID(i+1))
 	}
 	p.epochs = newEpochs(p.ids)
-	p.net.Take = func(e machine.Envelope) bool { p.epochs.sends(e); return false }
+	p.net.Take = func(e machine.Envelope) bool { p.epochs.showJudge(e); return false }
 	p.cfg = abcast.Config{
 		Consensus: fastct.Config{
 			Members: p.ids, Retry: retry, Heartbeat: heartbeat, Timeout: timeout, Lambda: 1 + w.Rand.Uint64N(20),

@@ -102,7 +102,7 @@ var scripts = []script{
 		th.Lose(submits)
 		th.Settle(Kind[fastct.Estimate]())
 		if len(th.Wire) > 0 {
-			th.t.Errorf("who has the coordinator's estimate should not send it one: %v", th.Wire)
+			th.t.Errorf("a member with the coordinator's estimate should not send it one: %v", th.Wire)
 		}
 		th.delivered(1, 1, 2, 3)
 	}},

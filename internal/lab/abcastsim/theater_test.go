@@ -59,7 +59,7 @@ func newTheaterOf(t *testing.T, cfg abcast.Config, addresses addresses) *theater
 		established: map[machine.NodeID]uint64{}, owners: map[machine.NodeID]*owner{}, lacks: map[machine.NodeID]uint64{}, gone: map[machine.NodeID]bool{},
 		clients: map[byte]machine.ID{}, forgotten: map[machine.NodeID]uint64{}, impossible: map[machine.NodeID]error{}, contradicted: map[machine.NodeID][]abcast.Contradicted{},
 	}
-	th.Sent = th.epochs.sends
+	th.Sent = th.epochs.showJudge
 	th.Outcome = func(id machine.NodeID, out abcast.Outcome) {
 		switch o := out.(type) {
 		case abcast.Delivered:

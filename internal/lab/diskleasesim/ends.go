@@ -20,7 +20,7 @@ func EndsProtocol() sim.Protocol {
 // mostEnds is how many ends a claim is told of when it begins.
 const mostEnds = 4
 
-// tell tells processes that one has ended.
+// tell tells the other processes that a process has ended.
 func (s *stage) tell(p *process) {
 	if !s.telling || p.lease == nil {
 		return

@@ -75,6 +75,6 @@ func flickeringWaiters(th *theater) {
 		q.idle(delta)
 	}
 	if !q.writes() {
-		th.t.Errorf("Q waits for ever for those who are dead")
+		th.t.Errorf("Q waits for ever for dead claims")
 	}
 }

@@ -85,7 +85,7 @@ func olderBeat(th *theater) {
 		q.idle(delta)
 	}
 	if !q.writes() {
-		th.t.Error("Q waits for ever for a sharer who is dead")
+		th.t.Error("Q waits for ever for a dead sharer")
 	}
 }
 

@@ -222,7 +222,7 @@ var scripts = []struct {
 		th.Settle() // 1 leads again
 		th.propose(40, "", 1)
 		if !th.Has(askFor(10)) {
-			th.t.Errorf("who begins to lead should ask for half of the greatest, as at first: %+v", th.Wire)
+			th.t.Errorf("a member that begins to lead should ask for half of the greatest, as at first: %+v", th.Wire)
 		}
 	}},
 	{name: "known-leases-stay", cfg: fastct.Config{Lambda: 5, Fixed: true}, play: func(th *theater) {

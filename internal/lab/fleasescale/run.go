@@ -99,7 +99,7 @@ func (r Run) Play() (Rate, error) {
 		}
 		p := &peer{Process: sim.NewProcess[flease.Input, flease.Report](c.w, net, id, 0), run: c, since: map[uint64]time.Duration{}}
 		p.Lag = 0 // the processor is what takes time
-		p.Processor, p.Takes, p.Outcome = &sim.Processor{}, c.takes, p.outcome
+		p.Processor, p.Takes, p.Outcome = &sim.Processor{}, c.turnCost, p.outcome
 		c.peers = append(c.peers, p)
 		p.Start(m)
 	}
@@ -134,8 +134,8 @@ func (r Run) Play() (Rate, error) {
 	return out, nil
 }
 
-// takes is the cost of a turn.
-func (c *cluster) takes(received []machine.Envelope, rd machine.Ready[flease.Report]) time.Duration {
+// turnCost is the cost of a turn.
+func (c *cluster) turnCost(received []machine.Envelope, rd machine.Ready[flease.Report]) time.Duration {
 	frames, ops := len(rd.Sends), 0
 	for _, env := range rd.Sends {
 		ops += len(env.Body.(*flease.Batch).Ops)

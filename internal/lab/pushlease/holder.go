@@ -45,9 +45,9 @@ func (h *holder) source(from machine.NodeID, boot uint64) *pushSource {
 	return s
 }
 
-// sends records an acknowledgment. If one is sent twice, its first time counts: the grantor
+// noteSent records an acknowledgment. If one is sent twice, its first time counts: the grantor
 // may have received that copy, and counts from then.
-func (s *pushSource) sends(now machine.Mono, seq uint64) {
+func (s *pushSource) noteSent(now machine.Mono, seq uint64) {
 	for len(s.acks) > 0 && now.Sub(s.acks[0].at) > maxGrace+quorumlease.MaxTTL {
 		s.acks = s.acks[1:]
 	}
@@ -62,7 +62,7 @@ func (h *holder) guarded(now machine.Mono, from machine.NodeID, m Guard) (ack Gu
 	if s == nil {
 		return ack, false
 	}
-	s.sends(now, m.Seq)
+	s.noteSent(now, m.Seq)
 	return GuardAck{Boot: m.Boot, To: h.cfg.Boot, Seq: m.Seq}, true
 }
 
@@ -85,7 +85,7 @@ func (h *holder) promised(now machine.Mono, from machine.NodeID, p Pushed, log q
 		return reply, false
 	}
 	s.acks = s.acks[n:] // none that is older is referred to any more
-	s.sends(now, p.Seq)
+	s.noteSent(now, p.Seq)
 	return PromiseReply{Boot: p.Boot, To: h.cfg.Boot, Seq: p.Seq}, true
 }
 

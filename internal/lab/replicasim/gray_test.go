@@ -24,7 +24,7 @@ func TestHoldup(t *testing.T) {
 		{"for a second", 12 * time.Second, first, 8, 6, true, time.Second},
 		{"another one is", 13 * time.Second, first, 9, 7, true, 0},
 		{"for a second", 14 * time.Second, first, 9, 8, true, time.Second},
-		{"whoever leads next is not to blame", 15 * time.Second, second, 9, 8, true, 0},
+		{"the next leader is not to blame", 15 * time.Second, second, 9, 8, true, 0},
 		{"but soon is", 16 * time.Second, second, 9, 8, true, time.Second},
 		{"most are not well", 17 * time.Second, second, 9, 8, false, 0},
 		{"they are again", 18 * time.Second, second, 9, 8, true, time.Second},

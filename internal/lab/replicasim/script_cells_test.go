@@ -159,7 +159,7 @@ var cellScripts = []script{
 			s.lead(f)
 			s.lead(lead)
 		}
-		s.until(5*time.Second, "a plan by which who reads holds", func() bool {
+		s.until(5*time.Second, "a plan by which the readers hold", func() bool {
 			before := g.local
 			s.success(time.Second, "a read", s.readKey(g, "k", "v"))
 			s.w.Run(10 * time.Millisecond)

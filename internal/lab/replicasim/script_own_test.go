@@ -21,7 +21,7 @@ var ownScripts = []script{
 		elsewhere := s.readKey(f, "k", "new") // it does not know of any lease, and waits
 		s.w.Run(20 * time.Millisecond)
 		if put.done || elsewhere.done {
-			s.fatalf("the leader has heard of nobody who has the put")
+			s.fatalf("the leader has heard of no member that has the put")
 		}
 		s.mend()
 		s.success(time.Second, "the put", put)
@@ -256,7 +256,7 @@ var ownScripts = []script{
 		r := s.readKey(lead, "k", "new")
 		s.w.Run(20 * time.Millisecond)
 		if put.done {
-			s.fatalf("the leader has heard of nobody who has the put")
+			s.fatalf("the leader has heard of no member that has the put")
 		}
 		s.mend()
 		s.success(time.Second, "the read", r)
@@ -276,7 +276,7 @@ var ownScripts = []script{
 		elsewhere := s.readKey(f, "k", "new")
 		s.w.Run(20 * time.Millisecond)
 		if put.done || elsewhere.done {
-			s.fatalf("the leader has heard of nobody who has the put")
+			s.fatalf("the leader has heard of no member that has the put")
 		}
 		s.mend()
 		s.success(time.Second, "the put", put)

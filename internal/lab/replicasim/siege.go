@@ -179,7 +179,7 @@ func (s *siege) begin() {
 			s.lose(s.lead.ID, id, growths)
 		}
 	}
-	c.net.Take = s.takes
+	c.net.Take = s.intercept
 	w.After(w.Between(0, 5*time.Millisecond), func() { s.put(s.lead) })
 	w.After(w.Between(5*time.Millisecond, 80*time.Millisecond), s.turn)
 	d := w.Between(300*time.Millisecond, 1300*time.Millisecond)
@@ -193,7 +193,7 @@ func (s *siege) lose(from, to machine.NodeID, kinds messageKind) {
 	s.lost[[2]machine.NodeID{from, to}] |= kinds
 }
 
-func (s *siege) takes(env machine.Envelope) bool {
+func (s *siege) intercept(env machine.Envelope) bool {
 	if s.over || s.lost[[2]machine.NodeID{env.From, env.To}]&messageKindOf(env.Body) == 0 {
 		return false
 	}

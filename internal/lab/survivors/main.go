@@ -27,12 +27,13 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	n := flag.Int("n", 0, "try so many `breaks`, which the seed draws; 0: all")
-	seed := flag.Uint64("seed", 1, "which breaks: another seed draws others")
-	each := flag.Duration("each", 20*time.Second, "how long the tests of one break may take together; slow ones beyond that are left out")
-	run := flag.String("run", "", "the tests that judge: those whose names match this `regexp`")
-	bugs := flag.String("bugs", "", "try the bugs of this `directory` instead: files as those of testdata/mutants, without their second and third lines")
-	files := flag.String("files", "", "break only files whose names match this `regexp`; with -bugs, try only those bugs")
+	var s survey
+	flag.IntVar(&s.n, "n", 0, "try so many `breaks`, which the seed draws; 0: all")
+	flag.Uint64Var(&s.seed, "seed", 1, "which breaks: another seed draws others")
+	flag.DurationVar(&s.each, "each", 20*time.Second, "how long the tests of one break may take together; slow ones beyond that are left out")
+	flag.StringVar(&s.run, "run", "", "the tests that judge: those whose names match this `regexp`")
+	flag.StringVar(&s.bugs, "bugs", "", "try the bugs of this `directory` instead: files as those of testdata/mutants, without their second and third lines")
+	flag.StringVar(&s.files, "files", "", "break only files whose names match this `regexp`; with -bugs, try only those bugs")
 	flag.Usage = func() {
 		fmt.Fprintf(os.Stderr, "Usage: survivors [flags] PACKAGE [PACKAGE...]\n\nBreaks the first package, and prints the breaks that no test notices.\n\n")
 		flag.PrintDefaults()
@@ -42,19 +43,27 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := survive(ctx, flag.Args(), *bugs, *files, *run, *n, *seed, *each); err != nil {
+	if err := s.survive(ctx, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "survivors:", err)
 		os.Exit(1)
 	}
 }
 
+// survey is the breaks that are tried, and the tests that judge them: the flags have the meaning of each.
+type survey struct {
+	n                int
+	seed             uint64
+	each             time.Duration
+	run, bugs, files string
+}
+
 // survive tries breaks, and prints each that is not noticed by an assertion, and the counts.
-func survive(ctx context.Context, dirs []string, bugs, files, run string, n int, seed uint64, each time.Duration) error {
-	only, err := regexp.Compile(files)
+func (s survey) survive(ctx context.Context, dirs []string) error {
+	only, err := regexp.Compile(s.files)
 	if err != nil {
 		return fmt.Errorf("-files: %w", err)
 	}
-	wanted, err := regexp.Compile(run)
+	wanted, err := regexp.Compile(s.run)
 	if err != nil {
 		return fmt.Errorf("-run: %w", err)
 	}
@@ -64,8 +73,8 @@ func survive(ctx context.Context, dirs []string, bugs, files, run string, n int,
 	}
 	defer os.RemoveAll(temp)
 	var b *broken
-	if bugs != "" {
-		b, err = weaveBugs(bugs, only)
+	if s.bugs != "" {
+		b, err = weaveBugs(s.bugs, only)
 	} else {
 		b, err = breakPackage(dirs[0], only)
 	}
@@ -77,14 +86,14 @@ func survive(ctx context.Context, dirs []string, bugs, files, run string, n int,
 		return err
 	}
 	list := b.breaks
-	if n > 0 && n < len(list) {
-		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
-		list = list[:n]
+	if s.n > 0 && s.n < len(list) {
+		rand.New(rand.NewPCG(s.seed, 0)).Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+		list = list[:s.n]
 	}
 	fmt.Printf("%d breaks for %s, %d tests of %v\n", len(list), dirs[0], len(trial.tests), trial.took().Round(time.Second))
 	counts, tried := map[verdict]int{}, 0
 	for _, br := range list {
-		v, err := trial.judge(ctx, br, each)
+		v, err := trial.judge(ctx, br, s.each)
 		if ctx.Err() != nil {
 			break
 		}

@@ -1,7 +1,7 @@
 package widearea
 
 // witness judges operations on registers, one a key, in true time: no operation may miss a
-// value that one which ended before its beginning has seen. With revisions, which put the
+// value that was seen by an operation that ended before it began. With revisions, which put the
 // writes of a key in order, that is linearizability.
 type witness struct {
 	newest []int64 // of each key: the latest revision that an operation which ended has seen

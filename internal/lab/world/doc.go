@@ -13,7 +13,7 @@
 //				fsys := disk.New().FS(p)
 //				…
 //				if bad { w.Fail("a key was lost: …") }
-//				w.Forgo()                               // no more faults: what is judged by liveness is judged now
+//				w.Forgo()                               // no more faults: liveness is judged from now on
 //				…                                       // everything is stopped
 //			})
 //		})

@@ -151,7 +151,7 @@ func TestAFailedStartLeavesNothing(t *testing.T) {
 	}{
 		{name: "another group", change: func(c *Config) { c.Group = 8 }},
 		{name: "no Listener", change: func(c *Config) { c.Listener.Close(); c.Listener = nil }},
-		{name: "no Listener, and a log that says who the members are", records: true, change: func(c *Config) { c.Listener.Close(); c.Listener = nil }},
+		{name: "no Listener, and a log that lists the members", records: true, change: func(c *Config) { c.Listener.Close(); c.Listener = nil }},
 		{name: "fewer clients than the log says", records: true, change: func(c *Config) { c.Clients = 5 }},
 		{name: "a member that is nowhere", change: func(c *Config) { c.Dir, c.Members[2] = "/other", "nowhere" }},
 		{name: "a history that cannot be read", fault: func(op, path string) error {

@@ -38,9 +38,9 @@ type heardBy struct {
 	noted, forced map[machine.NodeID]uint64 // the number of another's life in the last note, and in the last that was forced
 }
 
-// forces judges that a member is told of its note only when that is forced: a loss of power
-// takes away records that are merely written.
-func (h heardBy) forces(p machine.Persist) {
+// checkForced checks that a member hears of its note only once the note is forced to disk: a loss
+// of power takes away records that are merely written.
+func (h heardBy) checkForced(p machine.Persist) {
 	switch r := p.Record.(type) {
 	case note:
 		h.noted[r.Node] = r.Number
@@ -92,7 +92,7 @@ func (h heardBy) Ready() machine.Ready[abcast.Outcome] {
 	}
 	seal(rd.Sends)
 	for i, p := range rd.Persists {
-		h.forces(p)
+		h.checkForced(p)
 		seal(p.Then)
 		if p.Record != nil {
 			h.sc.seq[h.id]++
@@ -572,7 +572,7 @@ func TestForgottenNode(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if _, err := n.Broadcast(ctx, nil); !errors.Is(err, ErrForgotten) || !strings.Contains(err.Error(), "add another") || !strings.Contains(err.Error(), "member 2 has noted directory 5 with 3 starts and 9 records") {
-		t.Errorf("got %v, want ErrForgotten that says who noticed, and what to do", err)
+		t.Errorf("got %v, want ErrForgotten that names the member that noticed, and says what to do", err)
 	}
 	for _, err := range n.Deliver(ctx, 1) {
 		if !errors.Is(err, ErrForgotten) {

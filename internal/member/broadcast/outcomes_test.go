@@ -82,7 +82,7 @@ func TestAStateReplacesWhatIsInMemory(t *testing.T) {
 	select {
 	case <-more:
 	default:
-		t.Error("a state came, and whoever waits for the next message waits on")
+		t.Error("a state came, and a call for the next message waits on")
 	}
 }
 

@@ -51,9 +51,9 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// ReadLeaseChanges is what clients may change of read leases, at the member that they ask. That
-// etcd's order of revisions is given up for all concerns clients that know nothing of it,
-// so it is for who runs the members to permit.
+// ReadLeaseChanges is what clients may change of read leases, at the member that they ask. To
+// give up etcd's order of revisions affects all clients, even those that know nothing of it,
+// so the operator has to permit it.
 type ReadLeaseChanges uint8
 
 const (

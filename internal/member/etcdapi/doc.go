@@ -67,9 +67,9 @@
 //     when it has caught up; etcd forgets the request.
 //   - The response that cancels a watch for compaction has a revision in its
 //     header, and so has that to MemberList.
-//   - A change of the membership is answered when all who read under a lease know of
-//     it, and the next begins then. A member has one peer URL, and a learner serves
-//     whatever it is asked.
+//   - A change of the membership is answered when all members that read under a lease know
+//     of it, and the next begins then. A member has one peer URL, and a learner serves
+//     all requests.
 //   - LeaseTimeToLive with keys reads them behind a barrier, and so does LeaseLeases.
 //   - Compact never waits; its flag physical means nothing here.
 //

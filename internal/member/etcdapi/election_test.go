@@ -89,7 +89,7 @@ func TestAnObserverOfACompactedPastTellsEachValueOnce(t *testing.T) {
 	}
 	e, over := &electionServer{Server: New(f, Config{})}, errors.New("over")
 	var told []string
-	_ = ends(t, "an observer that has heard enough", func() error {
+	_ = wantReturn(t, "an observer that has heard enough", func() error {
 		return e.Observe(&v3electionpb.LeaderRequest{Name: []byte("e")}, telling{contextOnly{ctx: t.Context()}, func(r *v3electionpb.LeaderResponse) error {
 			if told = append(told, string(r.Kv.Value)); len(told) > 1 {
 				return over
@@ -111,7 +111,7 @@ func TestAnObserverHearsOfALeaderThatCameMeanwhile(t *testing.T) {
 	e, over := &electionServer{Server: New(turning{f, make(chan kv.View, 1)}, Config{})}, errors.New("over")
 	e.backend.(turning).first <- before
 	told := ""
-	_ = ends(t, "an observer of a leader that came meanwhile", func() error {
+	_ = wantReturn(t, "an observer of a leader that came meanwhile", func() error {
 		return e.Observe(&v3electionpb.LeaderRequest{Name: []byte("e")}, telling{contextOnly{ctx: t.Context()}, func(r *v3electionpb.LeaderResponse) error {
 			told = string(r.Kv.Key)
 			return over

@@ -172,7 +172,7 @@ func TestEveryCallTellsTheBackendsError(t *testing.T) {
 		s.fail.Store(&failure)
 		for name, call := range calls {
 			want := toStatus(failure)
-			if got := ends(t, name, func() error { return call(t.Context()) }); !same(got, want) {
+			if got := wantReturn(t, name, func() error { return call(t.Context()) }); !same(got, want) {
 				t.Errorf("%s of a backend that fails: %v, want %v", name, got, want)
 			}
 		}
@@ -180,7 +180,7 @@ func TestEveryCallTellsTheBackendsError(t *testing.T) {
 	s.fail.Store(nil)
 	s.hub.Close()
 	w := s.watch(t)
-	if got := ends(t, "a watch of a member that stops", func() error { _, err := w.stream.Recv(); return err }); !same(got, rpctypes.ErrGRPCStopped) {
+	if got := wantReturn(t, "a watch of a member that stops", func() error { _, err := w.stream.Recv(); return err }); !same(got, rpctypes.ErrGRPCStopped) {
 		t.Errorf("a watch of a member that stops: %v, want %v", got, rpctypes.ErrGRPCStopped)
 	}
 }

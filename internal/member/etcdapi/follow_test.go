@@ -14,8 +14,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
-// ends wants a call to return, in time.
-func ends(t *testing.T, what string, call func() error) error {
+// wantReturn wants a call to return, in time.
+func wantReturn(t *testing.T, what string, call func() error) error {
 	t.Helper()
 	done := make(chan error, 1)
 	go func() { done <- call() }()
@@ -36,7 +36,7 @@ func TestFollowEndsAtACompaction(t *testing.T) {
 	if _, err := s.Propose(t.Context(), &pb.CompactionRequest{Revision: s.put("a", "3")}); err != nil {
 		t.Fatal(err)
 	}
-	err := ends(t, "to follow what is compacted", func() error {
+	err := wantReturn(t, "to follow what is compacted", func() error {
 		return s.server.follow(t.Context(), []byte("a"), nil, 2, func(*watch.Event) (bool, error) {
 			return false, errors.New("an event that is compacted")
 		})
@@ -52,7 +52,7 @@ func TestTurnOfAKeyThatIsAnother(t *testing.T) {
 	created := s.put("l/1", "")
 	s.remove("l/1")
 	s.put("l/1", "of another")
-	err := ends(t, "to wait by a key that is gone", func() error {
+	err := wantReturn(t, "to wait by a key that is gone", func() error {
 		_, err := s.server.awaitTurn(t.Context(), []byte("l"), []byte("l/1"), created, errGone)
 		return err
 	})
@@ -68,7 +68,7 @@ func TestTheRevisionOfAFreeTurn(t *testing.T) {
 		s.hidden.Store(hidden)
 		created := s.put("l/1", "")
 		want := s.put("x", "")
-		err := ends(t, "to wait for a free turn", func() error {
+		err := wantReturn(t, "to wait for a free turn", func() error {
 			got, err := s.server.awaitTurn(t.Context(), []byte("l"), []byte("l/1"), created, errGone)
 			if got != want {
 				t.Errorf("not published yet %v: a turn by a key created at %d has come at %d, want %d", hidden, created, got, want)
@@ -100,7 +100,7 @@ func TestTurnWaitsForWhatIsNotPublished(t *testing.T) {
 		t.Errorf("it stands in line behind %d barriers, want 1", got)
 	}
 	cancel()
-	if err := ends(t, "to wait for a turn", func() error { return <-done }); !errors.Is(err, context.Canceled) {
+	if err := wantReturn(t, "to wait for a turn", func() error { return <-done }); !errors.Is(err, context.Canceled) {
 		t.Errorf("a turn that was given up: %v", err)
 	}
 }
@@ -131,7 +131,7 @@ func TestLineOfOneKey(t *testing.T) {
 		t.Error("a call by a key that was made anew is told nothing, want that it is gone")
 	}
 	f.hub.Close()
-	if err := ends(t, "a line whose watches are closed", func() error { l.run(t.Context()); return nil }); err != nil {
+	if err := wantReturn(t, "a line whose watches are closed", func() error { l.run(t.Context()); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range []*place{stays, fails} {
@@ -188,13 +188,13 @@ func TestTurnsOfEquals(t *testing.T) {
 func TestNothingIsFollowedWithoutAState(t *testing.T) {
 	f := (&fake{store: kv.New()}).begin(t, watch.Config{}, kv.View{})
 	s := New(f, Config{})
-	err := ends(t, "to follow a key of no state", func() error {
+	err := wantReturn(t, "to follow a key of no state", func() error {
 		return s.follow(t.Context(), []byte("a"), nil, 1, func(*watch.Event) (bool, error) { return true, nil })
 	})
 	if !errors.Is(err, kv.ErrNoState) {
 		t.Errorf("to follow a key of no state: %v, want %v", err, kv.ErrNoState)
 	}
-	if err := ends(t, "to look up a key of no state", func() error { _, _, err := s.lookup(holderOf([]byte("a"))); return err }); !errors.Is(err, kv.ErrNoState) {
+	if err := wantReturn(t, "to look up a key of no state", func() error { _, _, err := s.lookup(holderOf([]byte("a"))); return err }); !errors.Is(err, kv.ErrNoState) {
 		t.Errorf("to look up a key of no state: %v, want %v", err, kv.ErrNoState)
 	}
 }
@@ -222,7 +222,7 @@ func TestTurnOfAKeyThatIsGoneBeforeItIsPublished(t *testing.T) {
 		}
 		s.hidden.Store(false)
 		s.put("x", "")
-		if err := ends(t, "to wait by a key that is gone", func() error { return <-done }); err != errGone {
+		if err := wantReturn(t, "to wait by a key that is gone", func() error { return <-done }); err != errGone {
 			t.Errorf("the turn of a key that is gone, made anew %v: %v, want that it is gone", anew, err)
 		}
 	}
@@ -249,7 +249,7 @@ func TestTurnsThatNobodyCanJudge(t *testing.T) {
 	created := s.put("l/2", "")
 	lost := errors.New("lost")
 	for what, b := range map[string]blind{"read": {f, lost, nil}, "waited for": {f, nil, lost}} {
-		err := ends(t, "to wait for a turn that cannot be "+what, func() error {
+		err := wantReturn(t, "to wait for a turn that cannot be "+what, func() error {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			_, err := New(b, Config{}).awaitTurn(ctx, []byte("l"), []byte("l/2"), created, errGone)

@@ -53,7 +53,7 @@ func TestHealthWatchedEarlyEnds(t *testing.T) {
 		"has left":      {contextOnly: contextOnly{ctx: gone}},
 		"hears nothing": {contextOnly: contextOnly{ctx: t.Context()}, err: status.Error(codes.Canceled, "lost")},
 	} {
-		err := ends(t, "the health of a watcher that "+what, func() error { return h.Watch(&grpc_health_v1.HealthCheckRequest{}, stream) })
+		err := wantReturn(t, "the health of a watcher that "+what, func() error { return h.Watch(&grpc_health_v1.HealthCheckRequest{}, stream) })
 		if status.Code(err) != codes.Canceled {
 			t.Errorf("a watcher that %s: %v, want Canceled", what, err)
 		}

@@ -14,7 +14,7 @@ import (
 
 // unary guards the calls that have one answer.
 func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	if ours(info.FullMethod) {
+	if isEtcdMethod(info.FullMethod) {
 		requireLeader, err := admit(ctx)
 		if err != nil {
 			return nil, err
@@ -39,7 +39,7 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	ctx, cancel := context.WithCancelCause(ss.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(s.streaming, func() { cancel(context.Cause(s.streaming)) })()
-	if ours(info.FullMethod) {
+	if isEtcdMethod(info.FullMethod) {
 		requireLeader, err := admit(ctx)
 		if err != nil {
 			return err
@@ -54,8 +54,8 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	return handle(srv, contextStream{ss, ctx})
 }
 
-// ours tells etcd's services from those of gRPC itself, which always answer.
-func ours(method string) bool { return !strings.HasPrefix(method, "/grpc.") }
+// isEtcdMethod reports whether a method is of an etcd service. Those of gRPC itself always answer.
+func isEtcdMethod(method string) bool { return !strings.HasPrefix(method, "/grpc.") }
 
 // admit reads the metadata that etcd's clients send.
 func admit(ctx context.Context) (requireLeader bool, err error) {

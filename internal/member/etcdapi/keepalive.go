@@ -10,7 +10,7 @@ import (
 
 // keepAliveWindow is how many renewals of one stream may be under way. A client
 // has one stream for all its leases, and a renewal takes a round among the
-// members, so that one after the other they would be slow.
+// members, so renewals one after the other would be slow.
 const keepAliveWindow = 64
 
 // A renewal is one request of a keep-alive stream, under way.

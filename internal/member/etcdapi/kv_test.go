@@ -214,7 +214,7 @@ func TestRequireLeader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := ends(t, "a stream that requires a leader", func() error { _, err := stream.Recv(); return err }); !errors.Is(err, rpctypes.ErrGRPCNoLeader) {
+	if err := wantReturn(t, "a stream that requires a leader", func() error { _, err := stream.Recv(); return err }); !errors.Is(err, rpctypes.ErrGRPCNoLeader) {
 		t.Errorf("a stream that requires a leader: %v, want no leader", err)
 	}
 }

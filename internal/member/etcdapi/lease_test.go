@@ -297,7 +297,7 @@ func TestRenewalsThatNobodyHears(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &leaseServer{Server: New(f, Config{})}
-	err := ends(t, "a stream of renewals that nobody hears", func() error { return s.LeaseKeepAlive(endless{contextOnly{ctx: ctx}}) })
+	err := wantReturn(t, "a stream of renewals that nobody hears", func() error { return s.LeaseKeepAlive(endless{contextOnly{ctx: ctx}}) })
 	if err == nil || err.Error() != "lost" {
 		t.Errorf("renewals that nobody hears: %v, want what gRPC says", err)
 	}
@@ -320,7 +320,7 @@ func (broken) Recv() (*pb.LeaseKeepAliveRequest, error) {
 // client had closed it.
 func TestRenewalsThatCannotBeReadEndWithWhy(t *testing.T) {
 	s := &leaseServer{Server: New(newFake(t, watch.Config{}), Config{})}
-	err := ends(t, "a stream of renewals that cannot be read", func() error { return s.LeaseKeepAlive(broken{contextOnly{ctx: t.Context()}}) })
+	err := wantReturn(t, "a stream of renewals that cannot be read", func() error { return s.LeaseKeepAlive(broken{contextOnly{ctx: t.Context()}}) })
 	if status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("renewals that cannot be read: %v, want what gRPC says", err)
 	}

@@ -175,8 +175,8 @@ func (l *line) begin(kvs []*mvccpb.KeyValue, revision int64) {
 	l.callOldest()
 }
 
-// add takes a contender that came after all others. Of those that one transaction made, all
-// members put the lesser key first.
+// add takes a contender that came after all others. Of contenders that the same transaction
+// made, all members put the lesser key first.
 func (l *line) add(key string, created int64) {
 	if len(l.contenders) > 2*len(l.created)+64 {
 		l.contenders = slices.DeleteFunc(l.contenders, func(c contenderKey) bool { return l.created[c.key] != c.created })
@@ -224,7 +224,7 @@ func (l *line) judge(p *place) {
 	}
 }
 
-// callOldest tells those who wait for the oldest contender.
+// callOldest wakes the calls that wait for the oldest contender.
 func (l *line) callOldest() {
 	for len(l.contenders) > 0 {
 		oldest := l.contenders[0]

@@ -84,7 +84,7 @@ func (w *waiting) want(t *testing.T, want error) {
 	}
 }
 
-func (w *waiting) waits(t *testing.T) {
+func (w *waiting) wantWaiting(t *testing.T) {
 	t.Helper()
 	select {
 	case err := <-w.done:
@@ -127,15 +127,15 @@ func TestLineOrder(t *testing.T) {
 	seven.want(t, context.Canceled)
 	s.waiters(4)
 	for _, w := range []*waiting{five, again, eight, one} {
-		w.waits(t)
+		w.wantWaiting(t)
 	}
 	s.remove("l/9")
 	five.want(t, nil)
 	again.want(t, nil)
-	eight.waits(t)
+	eight.wantWaiting(t)
 	s.remove("l/5") // l/7 is still there, though its caller left
 	s.waiters(2)
-	eight.waits(t)
+	eight.wantWaiting(t)
 	s.remove("l/7", "other/1")
 	eight.want(t, nil)
 	s.remove("l/8")
@@ -172,7 +172,7 @@ func TestLineOfEquals(t *testing.T) {
 			s.waiters(map[bool]int{true: 2, false: 3}[before])
 			s.remove("l/0", "l/z")
 			first.want(t, nil)
-			second.waits(t)
+			second.wantWaiting(t)
 			s.remove("l/01")
 			second.want(t, nil)
 		})

@@ -419,7 +419,7 @@ func TestACampaignWhoseLeaseEnds(t *testing.T) {
 	}()
 	s.waiters(1)
 	s.revoke(0xa)
-	if err := ends(t, "a campaign without a lease", func() error { return <-done }); status.Convert(err).Message() != concurrency.ErrElectionNotLeader.Error() {
+	if err := wantReturn(t, "a campaign without a lease", func() error { return <-done }); status.Convert(err).Message() != concurrency.ErrElectionNotLeader.Error() {
 		t.Errorf("a campaign whose lease has ended: %v, want %v", err, concurrency.ErrElectionNotLeader)
 	}
 }
@@ -511,7 +511,7 @@ func TestAnObserverThatHearsNothingEnds(t *testing.T) {
 	f := newFake(t, watch.Config{})
 	(&served{fake: f, t: t}).put("e/a", "one")
 	e := &electionServer{Server: New(f, Config{})}
-	err := ends(t, "an observer that hears nothing", func() error {
+	err := wantReturn(t, "an observer that hears nothing", func() error {
 		return e.Observe(&v3electionpb.LeaderRequest{Name: []byte("e")}, deaf{contextOnly{ctx: t.Context()}})
 	})
 	if err == nil || err.Error() != "lost" {
@@ -537,7 +537,7 @@ func TestAnObserverEndsWithItsWatches(t *testing.T) {
 		}
 		f.hub.Close()
 		e, told := &electionServer{Server: New(f, Config{})}, 0
-		err := ends(t, "an observer whose watches are closed", func() error {
+		err := wantReturn(t, "an observer whose watches are closed", func() error {
 			return e.Observe(&v3electionpb.LeaderRequest{Name: []byte("e")}, telling{contextOnly{ctx: t.Context()}, func(*v3electionpb.LeaderResponse) error {
 				if told++; told > 1 {
 					return errors.New("a leader is told twice")
@@ -557,7 +557,7 @@ func TestAnObserverThatHearsNoMoreEnds(t *testing.T) {
 	s := &served{fake: f, t: t}
 	s.put("e/a", "one")
 	e, told := &electionServer{Server: New(f, Config{})}, 0
-	err := ends(t, "an observer that hears no more", func() error {
+	err := wantReturn(t, "an observer that hears no more", func() error {
 		return e.Observe(&v3electionpb.LeaderRequest{Name: []byte("e")}, telling{contextOnly{ctx: t.Context()}, func(*v3electionpb.LeaderResponse) error {
 			if told++; told > 1 {
 				return errors.New("lost")

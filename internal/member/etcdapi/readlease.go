@@ -18,7 +18,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
-// ErrCells tells that a text does not say who holds which keys.
+// ErrCells says that a text is no list of keys and their holders.
 var ErrCells = errors.New("who holds which keys")
 
 // readLeaseServer is the one service that is ours and not etcd's.
@@ -121,10 +121,10 @@ func (s *readLeaseServer) mayChange(ctx context.Context, to quorumlease.Policy) 
 	if now.Order == "key" {
 		return nil
 	}
-	return status.Errorf(codes.PermissionDenied, "policy %s would give up etcd's order of revisions for all clients, which the operator has to permit: start a member with --read-lease-changes order, and ask that one", to)
+	return status.Errorf(codes.PermissionDenied, "policy %s would give up etcd's order of revisions for all clients, which the operator has to permit: start a member with --read-lease-changes order, and ask it", to)
 }
 
-// Holders tells who may answer reads of a range.
+// Holders lists the members that may answer reads of a range.
 func (s *readLeaseServer) Holders(_ context.Context, r *readleasepb.HoldersRequest) (*readleasepb.HoldersResponse, error) {
 	asked := KeyRange{Key: r.Key, End: r.RangeEnd}
 	if len(r.Key) == 0 {

@@ -373,7 +373,7 @@ func TestAReadOfStaleViewsEndsWithItsCaller(t *testing.T) {
 	s := &kvServer{Server: New(stale{f, view}, Config{})}
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
-	if err := ends(t, "a read whose caller is gone", func() error { _, err := s.Range(ctx, &pb.RangeRequest{Key: []byte("k")}); return err }); err == nil {
+	if err := wantReturn(t, "a read whose caller is gone", func() error { _, err := s.Range(ctx, &pb.RangeRequest{Key: []byte("k")}); return err }); err == nil {
 		t.Error("a read of nothing but stale views is answered")
 	}
 }

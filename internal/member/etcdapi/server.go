@@ -88,7 +88,7 @@ func (s *Server) Register(g *grpc.Server) {
 	reflection.Register(g)
 }
 
-// Shutdown tells those who ask for the server's health that it stops serving.
+// Shutdown tells clients that ask for the server's health that it stops serving.
 // Call it before the grpc.Server is stopped.
 func (s *Server) Shutdown() { s.health.Shutdown() }
 

@@ -384,7 +384,7 @@ func TestHowAWatchEnds(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		w := watching{contextOnly{ctx: ctx}, make(chan *pb.WatchRequest, 1)}
 		tt.end(cancel, w)
-		if err := ends(t, "a watch when "+name, func() error { return s.Watch(w) }); !same(err, tt.want) {
+		if err := wantReturn(t, "a watch when "+name, func() error { return s.Watch(w) }); !same(err, tt.want) {
 			t.Errorf("a watch when %s: %v, want %v", name, err, tt.want)
 		}
 		cancel(nil)

@@ -46,7 +46,7 @@ func addressesOf(ids ...machine.NodeID) map[machine.NodeID]string {
 func TestWhoWasRemovedKeepsItsConnectionForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, _, links := linked(t)
-		defer n.ends()
+		defer n.end()
 		is := func(when string, want ...notedPeers) {
 			t.Helper()
 			synctest.Wait()
@@ -87,7 +87,7 @@ func TestAMovedMemberKeepsItsConnectionForAWhile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n, _, links := linked(t)
-				defer n.ends()
+				defer n.end()
 				change := func(now replica.Roster) {
 					n.is(now)
 					n.reconnect(now)
@@ -172,7 +172,7 @@ func TestWhoIsAskedWithoutALeader(t *testing.T) {
 	for _, existing := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			n, _, links := linked(t)
-			defer n.ends()
+			defer n.end()
 			n.cfg.Existing = existing
 			n.cfg.Peers = map[string]string{"a": "http://m:1", "old": "http://old:1", "two": "http://m:2", "bad": "nowhere"}
 			n.is(rosterOf([]uint64{1, 2, 3}))

@@ -28,8 +28,8 @@ type admission struct {
 	boot      uint64              // of this start, which me.Boot is not while an earlier one is in doubt
 	need      []uint64            // all of these have to confirm this directory
 	joins     bool                // and a majority of those who vote now
-	voted     []uint64            // those who did when this member asked, if it joins
-	confirmed map[uint64][]uint64 // those that have, and the other voters, as each of them says
+	voted     []uint64            // the voters when this member asked, if it joins
+	confirmed map[uint64][]uint64 // the members that have confirmed, and the other voters, as each of them says
 	began     time.Time
 	warned    time.Time
 }
@@ -237,7 +237,7 @@ func (n *Node) replaceAdvice() string {
 }
 
 // mayConfirm reports whether a member counts for this one before its log says so: one that
-// joins has no log yet, and hears of those who vote now.
+// joins has no log yet, and hears of the voters from others.
 func (a *admission) mayConfirm(from machine.NodeID) bool {
 	return !a.open.Load() && (a.joins || slices.Contains(a.need, uint64(from)))
 }
@@ -249,7 +249,7 @@ func (n *Node) confirmedBy(id uint64, g greeting) error {
 	if !a.confirm(id, g, uint64(n.id)) {
 		return nil
 	}
-	// A disk may take long, and others want to know who has confirmed meanwhile.
+	// A disk may take long, and others ask meanwhile which members have confirmed.
 	if err := n.directories.change(func(m *memory) { m.Admitted, m.Doubt = true, nil }); err != nil {
 		return err
 	}
@@ -292,8 +292,8 @@ func others(list []uint64, but uint64) []uint64 {
 	return slices.Compact(out)
 }
 
-// look asks those who have to confirm again: of one that joins also those who have, for who
-// votes may have changed.
+// look asks the members that have yet to confirm. A member that joins also asks those that
+// have confirmed, because the voters may have changed.
 func (a *admission) look(n *Node, now time.Time) {
 	if a.open.Load() {
 		return

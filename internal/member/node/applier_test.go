@@ -96,8 +96,8 @@ func (w *written) state(upTo uint64) *replica.Applier {
 	return st
 }
 
-// applies makes member 1 continue from a state.
-func (w *written) applies(t *testing.T, st *replica.Applier, released uint64) (*Node, *listener, *notedLinks) {
+// resume makes member 1 continue from a state.
+func (w *written) resume(t *testing.T, st *replica.Applier, released uint64) (*Node, *listener, *notedLinks) {
 	t.Helper()
 	n, l, links := linked(t)
 	n.applier = newApplier(n, st, released)
@@ -135,8 +135,8 @@ func TestWhatIsHeldIsNotSeen(t *testing.T) {
 	put := func(value string) *pb.PutRequest { return &pb.PutRequest{Key: []byte("k"), Value: []byte(value)} }
 	w := write(t, put("1"), put("2"), put("3"), put("4"))
 	synctest.Test(t, func(t *testing.T) {
-		n, l, _ := w.applies(t, w.state(0), 0)
-		defer n.ends()
+		n, l, _ := w.resume(t, w.state(0), 0)
+		defer n.end()
 		var answers []chan result
 		var shown, applied []*barrier
 		for i, id := range w.ids {
@@ -243,8 +243,8 @@ func TestWhatASnapshotRestores(t *testing.T) {
 			index := w.at[tt.upTo-1]
 			from := w.state(index)
 			from.Released(tt.released)
-			n, l, links := w.applies(t, w.state(w.at[0]), w.at[0])
-			defer n.ends()
+			n, l, links := w.resume(t, w.state(w.at[0]), w.at[0])
+			defer n.end()
 			disk := &counted{FS: waltest.NewDisk().FS()}
 			var err error
 			if n.storage, _, err = openStorage("/data", testIdentity, wal.Options{FS: disk}, n.logger); err != nil {
@@ -272,7 +272,7 @@ func TestWhatASnapshotRestores(t *testing.T) {
 				t.Errorf("%s: reads go by keys: %v, want %v", tt.name, got, tt.byKey)
 			}
 			if ended(isShown) != tt.shown || !ended(isApplied) {
-				t.Errorf("%s: who waits for what the snapshot holds to be shown is let go: %v, and to be applied: %v; want %v, and the other", tt.name, ended(isShown), ended(isApplied), tt.shown)
+				t.Errorf("%s: a call that waits for the snapshot's state to be shown is let go: %v, and to be applied: %v; want %v, and the other", tt.name, ended(isShown), ended(isApplied), tt.shown)
 			}
 			if got, want := len(links.peers), tt.upTo/5; got != want || want > 0 && links.peers[0].addrs[77] != "127.0.0.1:77" {
 				t.Errorf("%s: connections are made anew %d times, to %v; want %d", tt.name, got, links.peers, want)
@@ -298,8 +298,8 @@ func TestWhatASnapshotRestores(t *testing.T) {
 				t.Errorf("%s: %d files of snapshots are open", tt.name, k)
 			}
 			// So does a member that is started.
-			again, _, _ := w.applies(t, from, 0)
-			defer again.ends()
+			again, _, _ := w.resume(t, from, 0)
+			defer again.end()
 			if got, want := len(again.Members()), 1+tt.upTo/5; got != want {
 				t.Errorf("%s: a member starts with %d members, want %d", tt.name, got, want)
 			}
@@ -320,8 +320,8 @@ func TestWhatASnapshotRestores(t *testing.T) {
 				t.Errorf("%s: a member starts with state %d, by keys: %v", tt.name, again.State().index, byKey(again.order.Load()))
 			}
 			// Its log may know of more that is released.
-			more, _, _ := w.applies(t, from, index)
-			defer more.ends()
+			more, _, _ := w.resume(t, from, index)
+			defer more.end()
 			if got := more.State().index; got != index {
 				t.Errorf("%s: a member whose log says that all is released starts with state %d, want %d", tt.name, got, index)
 			}
@@ -332,7 +332,7 @@ func TestWhatASnapshotRestores(t *testing.T) {
 // A snapshot file that is damaged behind its last key is refused.
 func TestADamagedSnapshotIsNotRestored(t *testing.T) {
 	w := write(t, &pb.PutRequest{Key: []byte("k"), Value: []byte("1")})
-	n, l, _ := w.applies(t, w.state(0), 0)
+	n, l, _ := w.resume(t, w.state(0), 0)
 	dir := t.TempDir()
 	var err error
 	if n.storage, _, err = openStorage(dir, testIdentity, wal.Options{FS: wal.OS{}}, n.logger); err != nil {
@@ -370,7 +370,7 @@ func TestADamagedSnapshotIsNotRestored(t *testing.T) {
 // Connections are set up again only when the members change.
 func TestConnectionsFollowTheMembers(t *testing.T) {
 	w := write(t, replica.AddMember(77, []string{"http://127.0.0.1:77"}, true), &pb.PutRequest{Key: []byte("k")}, &pb.PutRequest{Key: []byte("k")})
-	n, _, links := w.applies(t, w.state(0), 0)
+	n, _, links := w.resume(t, w.state(0), 0)
 	behind := uint64(0)
 	for i, at := range w.at {
 		n.do(t, replica.Committed{Entries: w.some(behind, at)})
@@ -386,7 +386,7 @@ func TestWhoIsToldOfWhatIsReleased(t *testing.T) {
 	put := func(value string) *pb.PutRequest { return &pb.PutRequest{Key: []byte("k"), Value: []byte(value)} }
 	read := replica.EncodeRead(replica.AppendReads(nil, &pb.RangeRequest{Key: []byte("k")}))
 	w := write(t, put("1"), put("2"), read, put("3"))
-	n, _, _ := w.applies(t, w.state(w.at[0]), w.at[0])
+	n, _, _ := w.resume(t, w.state(w.at[0]), w.at[0])
 	n.hub = watch.NewHub(n.View(), watch.Config{})
 	defer n.hub.Close()
 	stream := n.Watches().NewStream(0)

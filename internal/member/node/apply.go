@@ -142,8 +142,8 @@ func (a *applier) apply(item replica.Committed) error {
 	return nil
 }
 
-// report publishes the state and then tells who waited for it. The replica hears of it
-// last, for speed: a caller that gets an index from the replica looks for a state that
+// report publishes the state and then answers the calls that waited for it. The replica hears
+// of it last, for speed: a caller that gets an index from the replica looks for a state that
 // includes it (barriers, visibility.For), and waits or asks again while there is none.
 func (a *applier) report() {
 	applied, results := a.state.Take()

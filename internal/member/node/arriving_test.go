@@ -47,7 +47,7 @@ func fileOf(t *testing.T, index, term uint64, conf *raftpb.ConfState) *bytes.Buf
 	t.Helper()
 	from, _ := storageOn(t, waltest.NewDisk().FS())
 	defer from.log.Close()
-	from.saves(t, index, term, conf)
+	from.save(t, index, term, conf)
 	file, _, err := from.log.Snapshots().Export(index)
 	if err != nil {
 		t.Fatal(err)

@@ -57,7 +57,7 @@ func TestHowABarrierIsAnswered(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n, l, _ := linked(t)
-			defer n.ends()
+			defer n.end()
 			n.reads.clock = func() machine.Mono { return 50 }
 			n.reads.lease.Store(tt.lease)
 			n.leadership.Store(&leadership{leader: tt.leader})
@@ -114,7 +114,7 @@ func TestAMemberIsReadyWhenItHasCaughtUp(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n, _, _ := linked(t)
-			defer n.ends()
+			defer n.end()
 			n.reads.clock = func() machine.Mono { return 50 }
 			n.leadership.Store(&leadership{leader: 2})
 			ctx, cancel := context.WithCancel(t.Context())

@@ -16,10 +16,10 @@ type clocks struct {
 	now   func() machine.Now
 	look  func() clock.Evidence // nil: there is no evidence
 	judge clock.Judge
-	turn  machine.Mono    // what was read last
+	turn  machine.Mono    // the last reading
 	next  machine.Mono    // when to look again
-	ahead time.Duration   // of the time of day before the clock of leases, by the last look
-	doubt replica.Doubted // what the replica has yet to be told; zero: nothing
+	ahead time.Duration   // by how much the time of day was ahead of the clock of leases, at the last look
+	doubt replica.Doubted // the doubt of which the replica has yet to hear; zero: none
 
 	report atomic.Pointer[ClockReport]
 }
@@ -27,10 +27,10 @@ type clocks struct {
 // ClockReport is what a member has found odd about its machine's clocks since it started.
 type ClockReport struct {
 	Pauses, Suspends uint64 // of the process, and the machine; nothing is unsafe about these
-	Doubts           uint64 // looks by which the clock of leases may not go as time does
+	Doubts           uint64 // looks that put the clock of leases in doubt
 	Last             string // the last of all these, in words
 	At               time.Time
-	until            machine.Mono // the clock is in doubt
+	until            machine.Mono // the end of the doubt about the clock
 }
 
 const (
@@ -39,7 +39,7 @@ const (
 	// hesitation is how long a clock is in doubt after it was odd.
 	hesitation = time.Second
 	// glance is by how much the two clocks that each turn reads may come apart before all
-	// are compared. It need not be sure: a thread that waits between them looks the same.
+	// are compared. The readings also come apart if the thread waits between them.
 	glance = 2 * time.Millisecond
 )
 
@@ -98,7 +98,7 @@ func (c *clocks) told() ClockReport {
 	return ClockReport{}
 }
 
-// watched is the replica, which hears of doubt about a clock before it goes by it.
+// watched is the replica behind a guard: a doubt about the clock reaches it before the next input.
 type watched struct {
 	*replica.Replica
 	clocks *clocks

@@ -28,7 +28,7 @@ type Config struct {
 	Peers        map[string]string
 	ClusterToken string
 	// Existing says that the cluster runs already, and that this member was added to
-	// it: one without data asks the others in Peers who it is.
+	// it. Without data it asks the others in Peers for its identity.
 	Existing bool
 	// ClientURLs are told to clients that ask for the members.
 	ClientURLs []string

@@ -46,7 +46,7 @@ func TestHowAMemberIsConnected(t *testing.T) {
 		t.Errorf("it does not dial by Config.Dial: %v", err)
 	}
 	if cfg.Answer == nil || string(cfg.Answer([]byte("what is said"))) != string(n.introduction()) {
-		t.Error("a question is not answered by who the members are")
+		t.Error("a question is not answered by the list of members")
 	}
 	var g greeting
 	if p := cfg.Greeting(2); p[0] != wireGreeting || json.Unmarshal(p[1:], &g) != nil || !g.Ask || g.Origin != n.admission.me {

@@ -15,9 +15,10 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// contacts is where others are: as the log says. A member that has just joined, or that
-// was away for long, does not have in its log who leads now. Such members it knows by
-// hearsay, which is believed for want of better only, and never beside the log:
+// contacts are the addresses of the others, by the log. The log of a member that has just
+// joined, or that was away for long, may not have the present members, so that it does not
+// know the leader. Those it knows by hearsay, which is believed only for want of better, and
+// never against the log:
 //
 //   - it is the answer to a question of this member's own, to an address that the log has
 //     or that its operator gave it. A process that answers there is believed as a member
@@ -215,7 +216,7 @@ func (n *Node) elsewhere(ro replica.Roster) map[uint64]string {
 	return urls
 }
 
-// reachable are the addresses of those who are not this member, heardMax at most.
+// reachable are the addresses of the other members, heardMax at most.
 func (n *Node) reachable(members []founder, self uint64) map[machine.NodeID]string {
 	addrs := map[machine.NodeID]string{}
 	for _, m := range members[:min(len(members), heardMax)] {

@@ -19,7 +19,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// A member without a leader asks again and again who the members are, for the one that answers may
+// A member without a leader asks again and again for the members, for the one that answers may
 // learn of them later. An answer about another cluster is ignored.
 func TestLooksAroundAgain(t *testing.T) {
 	var says atomic.Pointer[introduction]
@@ -106,7 +106,7 @@ func TestWithALeaderNobodyIsAsked(t *testing.T) {
 	}
 }
 
-// The question who the members are uses the configured Dial.
+// The question for the members uses the configured Dial.
 func TestMembersAreAskedByTheConfiguredDial(t *testing.T) {
 	unreachable := errors.New("there is no way")
 	var dialed string

@@ -26,8 +26,8 @@ type origin struct {
 	Boot      uint64 `json:"boot"`      // the number of the start, and 32 random bits
 }
 
-// follows reports whether this start may come after another one, or be that one: it is from
-// the same directory, which has not gone back to an earlier state in between.
+// follows reports whether this start may be the other one or a later one: it is from the
+// same directory, which has not gone back to an earlier state in between.
 func (o origin) follows(earlier origin) bool {
 	return o.Directory == earlier.Directory && (o.Boot == earlier.Boot || o.Boot>>32 > earlier.Boot>>32)
 }

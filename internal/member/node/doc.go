@@ -51,8 +51,8 @@
 // The member judges its clock by the machine's others. Oddities are logged, and reported by
 // Clock. While the clock is in doubt the member has no read lease (package quorumlease).
 //
-// A write or fsync that fails ends the member: it stops stepping, whoever waits
-// gets ErrGRPCStopped and nothing is acknowledged any more, and Config.Fail is
+// A write or fsync that fails ends the member: it stops stepping, calls that wait
+// get ErrGRPCStopped, nothing is acknowledged any more, and Config.Fail is
 // called. A data directory of another member or cluster, a newer format, or damage
 // in the middle of the log are errors of Start that name the file and say what to
 // do. A member that all others refuse from the start, or whose ID another process
@@ -127,31 +127,31 @@
 //	    A member whose log has the name of one that joined confirms no new directory of it.
 //	F5  A member that hears of another directory of its own, or of a later start from its
 //	    own than it knows, ends. Of the second it takes a note, and is not admitted before
-//	    those who told it so confirm the start that they had doubted, whatever F1 and F4
-//	    ask for besides.
+//	    the members that told it so confirm the start that they had doubted, whatever F1
+//	    and F4 ask for besides.
 //	F6  A member that is greeted from another directory than it remembers, or from an
 //	    earlier start, does not listen to the sender until it is greeted well.
 //
 // Of a founder at most one directory is ever admitted, unless the directories of all
 // founders were emptied. For let d and d' be admitted, both of founder i, and let j be a
-// founder that never had but one directory. It is not i. So it has confirmed d and d', both
-// from that one directory (F1), which confirms one directory of i and no other (F2).
+// founder that never had but one directory. j is not i. So j has confirmed d and d', both
+// from its only directory (F1), which confirms one directory of i and no other (F2).
 // With a single founder there is nothing to confirm.
 //
 // Why all of them, and not a majority: of three founders let a and b have begun, and c be
 // new. When b is emptied and a is down, b and c know no more than at the very first start
 // of b and c. Two of three that may begin without the third may do so twice; etcd has that
 // gap, for it asks those that it can reach. A majority of the others would do with four
-// founders and more; the rule for all is simpler, and a first start has somebody who
-// watches it. From then on a majority is enough.
+// founders and more; the rule for all is simpler, and an operator watches a first start.
+// From then on a majority is enough.
 //
 // For members that joined F4 gives nearly the same. Two majorities of the same voters have
 // a member in common, and so have two of voters that differ by one change; that member
-// remembers the first directory. Those who voted when the newcomer asked are not waited
+// remembers the first directory. The voters of the time when the newcomer asked are not waited
 // for: they may be gone. One case remains. A member is emptied before the log has its name,
 // and its next directory is confirmed after two or more changes of the membership, by
-// voters of which none had confirmed the first. Once the name is known, no empty directory
-// is told who its member is, and none is confirmed.
+// voters of which none had confirmed the first. Once the log has the name, no empty directory
+// of the member is given its identity, and none is confirmed.
 //
 // A voter that has not joined yet is of no use to the others, as one that has failed: with
 // three voters both others have to confirm it. So replace members one after the other, and
@@ -161,7 +161,7 @@
 //
 //   - an older copy from the same start, put back while the process was down: start numbers
 //     are equal then. It is found if a leader still knows what the member had acknowledged;
-//   - an older copy, while all who have heard of a later start are away. It ends when it
+//   - an older copy, while all members that have heard of a later start are away. It ends when it
 //     hears from one of them. To have each start confirmed would prevent that, and of three
 //     members none could start again while another is away;
 //   - an empty directory of a member that was the only founder: it has nobody to ask. The

@@ -111,7 +111,7 @@ func TestAQuestionEndsWithItsMember(t *testing.T) {
 		n.leadership.Store(&leadership{at: time.Now().Add(-time.Hour)})
 		n.lookAround(time.Now())
 		synctest.Wait()
-		n.ends()
+		n.end()
 		if asks == 0 || over != asks {
 			t.Errorf("of %d questions that were under way %d were given up when the member had ended", asks, over)
 		}
@@ -125,7 +125,7 @@ func TestASnapshotIsNotSentWhenTheMemberHasEnded(t *testing.T) {
 		n, _, links := linked(t)
 		n.storage, _ = storageOn(t, waltest.NewDisk().FS())
 		defer n.storage.log.Close()
-		n.storage.saves(t, 9, 3, nil)
+		n.storage.save(t, 9, 3, nil)
 		over := false
 		links.streams = func(ctx context.Context) error {
 			<-ctx.Done()
@@ -140,7 +140,7 @@ func TestASnapshotIsNotSentWhenTheMemberHasEnded(t *testing.T) {
 			t.Error("the member does not wait for a snapshot that is being sent")
 		}
 		time.Sleep(time.Minute)
-		n.ends()
+		n.end()
 	})
 }
 
@@ -187,7 +187,7 @@ func TestAnApplierThatCannotGoOn(t *testing.T) {
 			if n.applier.visible.Through() == 99 {
 				t.Errorf("stopped: %v: the applier goes on behind what it could not do", stopped)
 			}
-			n.ends()
+			n.end()
 		})
 	}
 }
@@ -245,7 +245,7 @@ func TestWhomANewcomerAsks(t *testing.T) {
 	}{{"of three", 3, []string{"127.0.0.1:2", "127.0.0.1:3"}, errDisk}, {"that was told of nobody else", 1, nil, nil}} {
 		synctest.Test(t, func(t *testing.T) {
 			n, _, _ := linked(t)
-			defer n.ends()
+			defer n.end()
 			n.founders, n.cfg.RequestTimeout = n.founders[:tt.founders], 3*time.Second
 			asked, late := map[string]int{}, false
 			began, patience := time.Now(), time.Duration(0)

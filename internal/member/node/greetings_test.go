@@ -89,7 +89,7 @@ func TestWhatAGreetingDoes(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n, _, links := linked(t)
-			defer n.ends()
+			defer n.end()
 			n.is(now)
 			if err := n.directories.change(func(m *memory) { m.Known = map[uint64]origin{2: at(22, 3), 8: at(88, 1)} }); err != nil {
 				t.Fatal(err)
@@ -159,7 +159,7 @@ func TestWhoIsAskedToConfirm(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n, _, links := linked(t)
-			defer n.ends()
+			defer n.end()
 			tt.set(n)
 			for range 2 {
 				n.admission.look(n, time.Now())

@@ -103,8 +103,8 @@ func frameOf(typ byte, body []byte) []byte {
 	return append(b, body...)
 }
 
-// says sends a member messages of raft's in another member's name.
-func (s *stranger) says(to *Node, from uint64, kind byte, frames ...[]byte) {
+// say sends a member messages of raft's in another member's name.
+func (s *stranger) say(to *Node, from uint64, kind byte, frames ...[]byte) {
 	s.t.Helper()
 	conn, err := net.Dial("tcp", to.cfg.Peers[to.cfg.Name][len("http://"):])
 	if err != nil {
@@ -142,7 +142,7 @@ func TestAStrangerAtThePeerPort(t *testing.T) {
 		heartbeat := &raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(), From: &from, To: &to, Term: new(term + 1), Commit: &huge}
 		garbage := &raftpb.Message{Type: raftpb.MsgApp.Enum(), From: &from, To: &to, Term: new(term + 1), Index: new(uint64(1)), LogTerm: new(uint64(1)), Commit: new(uint64(2)),
 			Entries: []*raftpb.Entry{{Index: new(uint64(2)), Term: new(term + 1), Type: raftpb.EntryNormal.Enum(), Data: []byte("garbage")}}}
-		s.says(n, other, 1, batchOf(t, heartbeat), batchOf(t, garbage))
+		s.say(n, other, 1, batchOf(t, heartbeat), batchOf(t, garbage))
 
 		snapshot := &raftpb.Message{Type: raftpb.MsgSnap.Enum(), From: &from, To: &to, Term: new(term + 1), Snapshot: &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{
 			Index: &huge, Term: new(term + 1), ConfState: n.applied().roster.ConfState()}}}
@@ -150,7 +150,7 @@ func TestAStrangerAtThePeerPort(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.says(n, other, 2, frameOf(4, header), frameOf(5, emptySnapshot(t, huge, term+1, n)), frameOf(6, nil))
+		s.say(n, other, 2, frameOf(4, header), frameOf(5, emptySnapshot(t, huge, term+1, n)), frameOf(6, nil))
 
 		// Everybody is elsewhere, and there are thousands more.
 		list := introduction{Cluster: s.in.Cluster, Members: []founder{{ID: other, URL: at}}}
@@ -161,7 +161,7 @@ func TestAStrangerAtThePeerPort(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.says(n, 0, 3, frameOf(4, said))
+		s.say(n, 0, 3, frameOf(4, said))
 		c.cfgs[i].Logger.Info("told", "member", i)
 	}
 	time.Sleep(3 * c.cfgs[0].ElectionTimeout) // in which it would be believed

@@ -34,7 +34,7 @@ func clusterID(members []machine.NodeID, token string) uint64 {
 	return binary.BigEndian.Uint64(sum[:8]) >> 1
 }
 
-// roster is who the members are, in the order of their IDs.
+// roster lists the members, in the order of their IDs.
 func roster(peers map[string]string, token string) ([]*pb.Member, error) {
 	var members []*pb.Member
 	for name, url := range peers {
@@ -72,9 +72,9 @@ func (n *Node) reachableFounders() error {
 	return nil
 }
 
-// recognize returns an error if the flags are those of another member, or of another
-// cluster, than the data directory is of. Else the directory says who this member is and
-// where the others are, whatever the flags say: members have come, gone and moved since
+// recognize returns an error if the flags and the data directory are of different members or
+// clusters. Otherwise the directory has this member's identity and the others' addresses,
+// whatever the flags say: members have come, gone and moved since
 // they were written. The log may tell of URLs that are not applied yet.
 func (n *Node) recognize(flags []*pb.Member, told map[string]uint64) error {
 	now, own := n.applied().roster, n.cfg.Peers[n.cfg.Name]

@@ -39,8 +39,8 @@ func described(founders []*pb.Member, self machine.NodeID, token string) identit
 	return id
 }
 
-// founders are who began the cluster, as the data directory has it, with the names that
-// the flags have for them.
+// founders are the members that began the cluster, by the data directory, with their names
+// in the flags.
 func (id identity) founders(flags []*pb.Member) []*pb.Member {
 	var list []*pb.Member
 	for _, f := range id.Founders {
@@ -53,9 +53,9 @@ func (id identity) founders(flags []*pb.Member) []*pb.Member {
 	return list
 }
 
-// introduces answers the question of one that wants to join, or that was away for long. It
+// answerIntroduction answers the question of one that wants to join, or that was away for long. It
 // may come from anybody: the answer contains no secret, and the question is not believed.
-func (n *Node) introduces([]byte) []byte { return n.introduction() }
+func (n *Node) answerIntroduction([]byte) []byte { return n.introduction() }
 
 // introduction is what this member says of the cluster.
 func (n *Node) introduction() []byte {
@@ -78,7 +78,7 @@ func (n *Node) introduction() []byte {
 	return p
 }
 
-// join finds out who this member is: from its data, or from the others, who know it by
+// join finds this member's identity: in its data, or by asking the others, which know it by
 // its URL.
 func (n *Node) join() (identity, error) {
 	found, err := wal.Exists(n.cfg.DataDir, n.cfg.WAL.FS)
@@ -106,7 +106,7 @@ func (n *Node) join() (identity, error) {
 	return n.askAll(ctx, addrs, url)
 }
 
-// askAll asks the others who this member is, one after the other, until one of them says it.
+// askAll asks the others for this member's identity, one after the other, until one knows it.
 func (n *Node) askAll(ctx context.Context, addrs map[machine.NodeID]string, url string) (identity, error) {
 	var told []error // by the last round that was not cut short
 	for {
@@ -134,7 +134,7 @@ func (n *Node) askAll(ctx context.Context, addrs map[machine.NodeID]string, url 
 	}
 }
 
-// askMembers asks at an address who the members are.
+// askMembers asks at an address for the members.
 func (n *Node) askMembers(ctx context.Context, addr string) (in introduction, err error) {
 	p, err := peer.Ask(ctx, addr, n.cfg.PeerTLS, n.cfg.Dial, nil)
 	if err == nil {
@@ -146,7 +146,7 @@ func (n *Node) askMembers(ctx context.Context, addr string) (in introduction, er
 	return in, nil
 }
 
-// introduced asks one member who this one is, and where the others are.
+// introduced asks one member for this member's identity and the others' addresses.
 func introduced(ctx context.Context, n *Node, addr, url string) (identity, error) {
 	in, err := n.askMembers(ctx, addr)
 	if err != nil {
@@ -176,7 +176,7 @@ func introduced(ctx context.Context, n *Node, addr, url string) (identity, error
 	return id, nil
 }
 
-// removed ends the member for good, when who waits for the change was answered.
+// removed ends the member for good, once the calls that wait for the change are answered.
 func (n *Node) removed() {
 	text := fmt.Sprintf("Member %x was removed from its cluster, and never starts again from here.\n", uint64(n.id))
 	if err := noteRemoval(n.cfg.DataDir, n.cfg.WAL.FS, text); err != nil {

@@ -49,7 +49,7 @@ func TestWhyAMemberCannotJoin(t *testing.T) {
 			}}}
 			_, err := n.askAll(c, map[machine.NodeID]string{1: "a:1", 2: "b:1"}, "http://c:1")
 			if err == nil {
-				t.Fatal("it is told who it is, and nobody answers")
+				t.Fatal("it gets its identity, and nobody answers")
 			}
 			for _, want := range []string{"join the cluster", "a:1 does not answer in " + tt.want, "b:1 does not answer in " + tt.want} {
 				if !strings.Contains(err.Error(), want) {

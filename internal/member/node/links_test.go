@@ -97,8 +97,8 @@ func linked(t *testing.T) (*Node, *listener, *notedLinks) {
 	return n, l, links
 }
 
-// ends stops a member that runs only its replica, and everything that waits for it.
-func (n *Node) ends() {
+// end stops a member that runs only its replica, and everything that waits for it.
+func (n *Node) end() {
 	n.halt()
 	n.driver.Stop()
 	n.done.Wait()

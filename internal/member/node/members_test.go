@@ -105,7 +105,7 @@ func TestMembersComeAndGo(t *testing.T) {
 		t.Errorf("removed again: %v", err)
 	}
 
-	// Those who are left know each other after a restart, however it is told.
+	// The remaining members know each other after a restart, however the change was told.
 	for _, i := range []int{learner, 0, 1} {
 		c.kill(i)
 		c.cfgs[i].Existing = true

@@ -59,7 +59,7 @@ func TestWhoHasToConfirm(t *testing.T) {
 		{"a newcomer, by half", true, []uint64{1, 2, 3, 4}, says{1: {1, 2, 3, 4}, 3: {1, 2, 3, 4}}, false},
 		{"a newcomer, by those who vote now", true, []uint64{1, 2, 3}, says{3: {3, 4, 5}, 4: {3, 4, 5}}, true},
 		{"a newcomer, by two of whom one knows of a change that the other does not", true, []uint64{1, 2, 3}, says{1: {1, 2, 3}, 3: {1, 3, 4}}, false},
-		{"a newcomer, by some who do not vote", true, []uint64{1, 2, 3}, says{3: {3, 4, 5}, 8: {3, 4, 5}, 9: {3, 4, 5}}, false},
+		{"a newcomer, by some that do not vote", true, []uint64{1, 2, 3}, says{3: {3, 4, 5}, 8: {3, 4, 5}, 9: {3, 4, 5}}, false},
 		{"a newcomer, by one that knows no voters", true, []uint64{1, 2, 3}, says{3: {}}, false},
 	} {
 		a := &admission{joins: tt.joins, confirmed: tt.confirmed}

@@ -24,7 +24,7 @@ type Node struct {
 	cfg      Config
 	id       machine.NodeID
 	cluster  uint64
-	founders []*pb.Member // who began the cluster
+	founders []*pb.Member // those that began the cluster
 	logger   *slog.Logger
 
 	storage     *storage
@@ -76,7 +76,7 @@ type lifecycle struct {
 // published is what readers see of the applied states.
 type published struct {
 	state   atomic.Pointer[state]
-	ahead   atomic.Pointer[[]*state] // that one, and those that are not released
+	ahead   atomic.Pointer[[]*state] // the same state, and those that are not released
 	order   atomic.Uint64            // how often reads began or ceased to go by keys
 	shown   chan struct{}            // closed when state is of a store
 	showing sync.Once
@@ -121,7 +121,7 @@ func Start(cfg Config) (_ *Node, err error) {
 	n.reads.clock = cfg.mono
 	n.clocks = clocks{n: n, now: cfg.Now, look: cfg.Look}
 
-	if err := wasRemoved(cfg.DataDir, cfg.WAL.FS); err != nil {
+	if err := checkRemoved(cfg.DataDir, cfg.WAL.FS); err != nil {
 		return nil, err
 	}
 	if err := n.reachableFounders(); err != nil {

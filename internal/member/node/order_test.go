@@ -56,8 +56,8 @@ func TestWhatIsAppliedIsShownAfterASlice(t *testing.T) {
 	}
 	w := write(t, &pb.TxnRequest{Success: ops}, &pb.TxnRequest{Success: ops}, &pb.TxnRequest{Success: ops})
 	synctest.Test(t, func(t *testing.T) {
-		n, _, _ := w.applies(t, w.state(0), 0)
-		defer n.ends()
+		n, _, _ := w.resume(t, w.state(0), 0)
+		defer n.end()
 		pauses := 0
 		n.applier.state.Store().Pause = func() {
 			time.Sleep(sliceTime + 1)
@@ -177,7 +177,7 @@ func TestInWhichOrderARecordIsWritten(t *testing.T) {
 	s, _ := storageOn(t, disk)
 	before := s.log.LastSeq()
 	index, term := uint64(9), uint64(3)
-	s.does(t, replica.Record{
+	s.persistAll(t, replica.Record{
 		Snapshot:  &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{Index: &index, Term: &term, ConfState: &raftpb.ConfState{Voters: []uint64{1, 2}}}},
 		Entries:   entriesOf(3, 10, 11),
 		HardState: hardStateOf(3, 1, 11),
@@ -250,7 +250,7 @@ func TestADoubtComesFirst(t *testing.T) {
 func TestMembersBehindTLS(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, _, _ := linked(t)
-		defer n.ends()
+		defer n.end()
 		n.cfg.PeerTLS, n.cfg.Existing, n.cfg.RequestTimeout = &tls.Config{}, true, time.Second
 		n.cfg.Peers = map[string]string{"a": "https://m:1", "old": "https://old:1", "plain": "http://plain:1"}
 		ro := rosterOf([]uint64{1, 2, 3})
@@ -319,7 +319,7 @@ func TestOthersAreHeardWhenAllPartsAreThere(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n, l, _ := linked(t)
-			defer n.ends()
+			defer n.end()
 			n.admission.open.Store(true)
 			n.running = make(chan struct{})
 			over := false

@@ -101,7 +101,7 @@ type links interface {
 func (n *Node) transport(first map[machine.NodeID]string) peer.Config {
 	return peer.Config{
 		Self: n.id, ClusterID: n.cluster, Listener: n.cfg.PeerListener, Peers: first, TLS: n.cfg.PeerTLS, Dial: n.cfg.Dial,
-		Logger: n.logger, Answer: n.introduces,
+		Logger: n.logger, Answer: n.answerIntroduction,
 		Deliver:  n.deliver,
 		Stream:   n.receive,
 		Greeting: func(id machine.NodeID) []byte { return n.greeting(id, greeting{Ask: true}) },

@@ -135,7 +135,7 @@ func TestWhatIsHeardOfABatch(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n, l, links := linked(t)
-			defer n.ends()
+			defer n.end()
 			tt.set(n)
 			n.deliver(2, batch)
 			synctest.Wait()
@@ -197,7 +197,7 @@ func TestCellsAreSetBehindTheirPolicy(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			n, l, _ := linked(t)
-			defer n.ends()
+			defer n.end()
 			n.cfg.MaxPendingBytes = 1 << 20
 			now := rosterOf([]uint64{1, 2, 3})
 			for i, name := range []string{"a", "b", "c"} {
@@ -229,7 +229,7 @@ func TestCellsAreSetBehindTheirPolicy(t *testing.T) {
 			}
 			cells, _ := replica.EncodeRequest(wrapperspb.Bytes(conf.Encode()))
 			if both := told[replica.Propose](t, l); len(both) != 2 || string(both[1].Body) != string(cells) {
-				t.Fatalf("then %v is proposed, want who holds the keys", both)
+				t.Fatalf("then %v is proposed, want the holders of the keys", both)
 			} else {
 				n.results.answer(both[1].ID, result{})
 			}
@@ -244,7 +244,7 @@ func TestCellsAreSetBehindTheirPolicy(t *testing.T) {
 func TestKeysThatWereReadAreToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, l, _ := linked(t)
-		defer n.ends()
+		defer n.end()
 		keys := replica.AppendReads(nil, &pb.RangeRequest{Key: []byte("k")})
 		n.reads.seen.add(n, keys)
 		n.reads.look(n) // nothing was answered
@@ -350,7 +350,7 @@ func TestAReadByTheLogIsOfItsPlace(t *testing.T) {
 	there := &state{index: 5, view: w.state(w.at[0]).Store().View()}
 	synctest.Test(t, func(t *testing.T) {
 		n, l, _ := linked(t)
-		defer n.ends()
+		defer n.end()
 		n.keyReads, n.cfg.MaxPendingBytes = newWaits[keysResult](), 1<<20
 		n.order.Store(1)
 		n.state.Store(&state{index: 6, view: w.state(w.at[1]).Store().View()})
@@ -385,7 +385,7 @@ func TestAReadByTheLogIsOfItsPlace(t *testing.T) {
 func TestOutcomesReachTheirParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, l, _ := linked(t)
-		defer n.ends()
+		defer n.end()
 		n.applier = &applier{n: n, wake: make(chan struct{}, 1)}
 		n.storage, _ = storageOn(t, waltest.NewDisk().FS())
 		defer n.storage.log.Close()
@@ -400,7 +400,7 @@ func TestOutcomesReachTheirParts(t *testing.T) {
 			t.Errorf("the applier is told %+v, want %+v", got, list)
 		}
 		if !ended(waiting) {
-			t.Error("who waits for the leader's word does not hear of it")
+			t.Error("a call that waits for the leader's word does not hear of it")
 		}
 		if id, term, lost := n.Leader(); id != 3 || term != 8 || lost != 0 {
 			t.Errorf("member %d leads in term %d, lost for %v; want 3 in term 8", id, term, lost)
@@ -431,6 +431,6 @@ func TestSinceWhenAMemberLeads(t *testing.T) {
 		t.Errorf("member %d leads in term %d since %v, want 2 in term 4 since now", l.leader, l.term, l.at)
 	}
 	if err := n.timeout(before.Add(time.Minute)); !errors.Is(err, rpctypes.ErrGRPCTimeoutDueToLeaderFail) {
-		t.Errorf("who has waited since the term before is told %v, want %v", err, rpctypes.ErrGRPCTimeoutDueToLeaderFail)
+		t.Errorf("a call that has waited since the term before is told %v, want %v", err, rpctypes.ErrGRPCTimeoutDueToLeaderFail)
 	}
 }

@@ -32,13 +32,13 @@ type listener struct {
 	inputs []any
 }
 
-func (l *listener) Step(_ machine.Now, input replica.Input) { l.hears(input) }
+func (l *listener) Step(_ machine.Now, input replica.Input) { l.record(input) }
 
-func (l *listener) Receive(_ machine.Now, e machine.Envelope) { l.hears(e) }
+func (l *listener) Receive(_ machine.Now, e machine.Envelope) { l.record(e) }
 
 func (l *listener) Wake(machine.Now) {}
 
-func (l *listener) hears(input any) {
+func (l *listener) record(input any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.inputs = append(l.inputs, input)

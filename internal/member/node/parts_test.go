@@ -259,7 +259,7 @@ func TestAMemberThatWasRemovedEnds(t *testing.T) {
 func TestANameIsToldUntilItIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, l, _ := linked(t)
-		defer n.ends()
+		defer n.end()
 		n.cfg.MaxPendingBytes = 1 << 20
 		n.cfg.ClientURLs = []string{"http://x:1"}
 		me := &pb.Member{ID: 1, Name: "a", PeerURLs: []string{n.cfg.Peers["a"]}, ClientURLs: n.cfg.ClientURLs}
@@ -324,13 +324,13 @@ func TestHousekeepingLooksAfterOthers(t *testing.T) {
 			t.Errorf("at a heartbeat %d others are asked to confirm, want two", got)
 		}
 		if got := dials.Load(); got != 2 {
-			t.Errorf("without a leader %d others are asked who the members are, want two", got)
+			t.Errorf("without a leader %d others are asked for the members, want two", got)
 		}
 		time.Sleep(11 * n.cfg.ElectionTimeout)
 		if synctest.Wait(); !errors.Is(failed, peer.ErrDuplicateID) {
 			t.Errorf("while another process has its ID it ends with %v, want %v", failed, peer.ErrDuplicateID)
 		}
-		n.ends()
+		n.end()
 	})
 }
 
@@ -338,7 +338,7 @@ func TestHousekeepingLooksAfterOthers(t *testing.T) {
 func TestMembersAreChangedAsAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, l, _ := linked(t)
-		defer n.ends()
+		defer n.end()
 		n.cfg.MaxPendingBytes, n.cfg.ClusterToken = 1<<20, "token"
 		var ids []uint64
 		for i, learner := range []bool{true, false} {

@@ -69,9 +69,9 @@ func (n *Node) ReadView(ctx context.Context, request proto.Message) (kv.View, er
 	}
 }
 
-// readHere gives a state from which some keys may be read, under this member's lease and
-// without a turn of its replica, if there is one. The order matters, as in strict order:
-// first what was published, then the clock, and the states last.
+// readHere returns a state from which some keys may be read, under this member's lease and
+// without a turn of its replica, if there is one. The order matters, as in strict order: it
+// reads the published lease first, then the clock, and the states last.
 func (n *Node) readHere(keys keyspan.Set) (kv.View, bool) {
 	l := n.keyLease()
 	if l == nil {
@@ -92,7 +92,7 @@ func (n *Node) readHere(keys keyspan.Set) (kv.View, bool) {
 	return st.view, true
 }
 
-// keyLease is what was published last, nil if it does not last.
+// keyLease returns the published lease, or nil if there is none or it has run out.
 func (n *Node) keyLease() *replica.KeyLease {
 	if l := n.reads.keys.Load(); l != nil && l.KeyLease != nil && lasts(l.since, n.reads.clock(), l.Until) {
 		return l.KeyLease
@@ -106,7 +106,7 @@ type keysSeen struct {
 	keys keyspan.Set
 }
 
-// maxKeysSeen are told at once.
+// maxKeysSeen is the number of keys from which on the replica is told at once.
 const maxKeysSeen = 512
 
 // add takes some keys, and tells the replica when there are many.
@@ -120,7 +120,7 @@ func (s *keysSeen) add(n *Node, keys keyspan.Set) {
 	}
 }
 
-// take gives up what there is.
+// take returns the keys, and forgets them.
 func (s *keysSeen) take() keyspan.Set {
 	s.mu.Lock()
 	defer s.mu.Unlock()

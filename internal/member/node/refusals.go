@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
 	"github.com/tenure-lease/tenure/internal/core/replica"
 	"github.com/tenure-lease/tenure/internal/host/peer"
 	"github.com/tenure-lease/tenure/internal/machine"
@@ -16,7 +18,7 @@ import (
 // is an operator's mistake, which nobody but an operator can mend.
 type refusals struct {
 	since map[machine.NodeID]time.Time // since when each refuses us
-	deaf  map[machine.NodeID]deafness  // of those that do not take us for who we are
+	deaf  map[machine.NodeID]deafness  // of those that do not believe our identity
 	met   bool                         // a member has let us in
 	out   bool                         // most have said that this member was removed
 }
@@ -56,14 +58,36 @@ func (rs *refusals) look(n *Node, now time.Time) {
 	if rs.deaf == nil {
 		rs.deaf = map[machine.NodeID]deafness{}
 	}
-	lasting, twice, removed := 0, 0, 0
-	var heir machine.NodeID // a voter that hears us
-	var deaf []machine.NodeID
-	members := n.applied().roster.Members
-	var last *peer.Refusal
 	for _, id := range n.acquaintances() { // one that joins may know none of its log
 		rs.met = rs.met || n.peers.Stats(machine.NodeID(id)).Connected
 	}
+	members := n.applied().roster.Members
+	t := rs.tally(n, now, members)
+	if t.heir != 0 && n.leadership.Load().leader == n.id {
+		rs.yield(n, now, t.heir, t.deaf)
+	}
+	others := len(members) - 1
+	if t.removed > n.otherVoters()/2 && !rs.out {
+		rs.out = true
+		n.removed()
+	}
+	if t.twice > others/2 || !rs.met && t.lasting > 0 && t.lasting == others {
+		n.fail(fmt.Errorf("node: %w: %s", t.last, refusalAdvice(t.last)))
+	}
+}
+
+// refusalTally is how the other members treat this one, at one look.
+type refusalTally struct {
+	removed int              // voters that say that this member was removed
+	lasting int              // members that have refused for long, cut ways apart
+	twice   int              // of those, the members that know another process with this ID
+	last    *peer.Refusal    // of those, one
+	heir    machine.NodeID   // a voter that hears us, 0 if none does
+	deaf    []machine.NodeID // members that cannot confirm our address
+}
+
+// tally asks the transport for the refusals of each member, and notes since when each lasts.
+func (rs *refusals) tally(n *Node, now time.Time, members []*pb.Member) (t refusalTally) {
 	for _, m := range members {
 		id := machine.NodeID(m.ID)
 		if id == n.id {
@@ -74,7 +98,7 @@ func (rs *refusals) look(n *Node, now time.Time) {
 		if st.Connected {
 			delete(rs.deaf, id)
 			if !m.IsLearner {
-				heir = id
+				t.heir = id
 			}
 		}
 		if st.Connected || !errors.As(st.LastError, &refusal) {
@@ -82,38 +106,28 @@ func (rs *refusals) look(n *Node, now time.Time) {
 			continue
 		}
 		if errors.Is(refusal, peer.ErrRemoved) && !m.IsLearner {
-			removed++
+			t.removed++
 		}
 		if rs.since[id].IsZero() {
 			rs.since[id] = now
 		}
 		if errors.Is(refusal, peer.ErrUnconfirmed) {
-			deaf = append(deaf, id)
+			t.deaf = append(t.deaf, id)
 		}
 		if now.Sub(rs.since[id]) < 10*n.cfg.ElectionTimeout || errors.Is(refusal, peer.ErrUnconfirmed) {
 			continue // of the last, a way between the two may be cut
 		}
-		last = refusal
-		lasting++
+		t.last = refusal
+		t.lasting++
 		if errors.Is(refusal, peer.ErrDuplicateID) {
-			twice++
+			t.twice++
 		}
 	}
-	if heir != 0 && n.leadership.Load().leader == n.id {
-		rs.yield(n, now, heir, deaf)
-	}
-	others := len(members) - 1
-	if removed > n.otherVoters()/2 && !rs.out {
-		rs.out = true
-		n.removed()
-	}
-	if twice > others/2 || !rs.met && lasting > 0 && lasting == others {
-		n.fail(fmt.Errorf("node: %w: %s", last, refusalAdvice(last)))
-	}
+	return t
 }
 
-// yield hands leadership over because some members do not take this one for who it is. They may
-// have been away while it moved, and hear of that from a leader only.
+// yield hands leadership over because some members do not believe this member's identity. They
+// may have been away while it moved to another address, and hear of that only from a leader.
 func (rs *refusals) yield(n *Node, now time.Time, heir machine.NodeID, deaf []machine.NodeID) {
 	for _, id := range deaf {
 		d := rs.deaf[id]

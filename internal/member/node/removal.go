@@ -16,9 +16,9 @@ var errRemoved = errors.New("node: the member has been permanently removed from 
 // removedFile in the data directory says that its member was removed.
 const removedFile = "removed"
 
-// wasRemoved returns errRemoved if the member of a data directory was removed, and
+// checkRemoved returns errRemoved if the member of a data directory was removed, and
 // another error if that cannot be found out.
-func wasRemoved(dir string, fsys wal.FS) error {
+func checkRemoved(dir string, fsys wal.FS) error {
 	f, err := fsys.OpenFile(filepath.Join(dir, removedFile), os.O_RDONLY, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -11,14 +11,14 @@ import (
 func TestANoteOfRemovalSurvivesAPowerCut(t *testing.T) {
 	for seed := range uint64(20) {
 		disk := waltest.NewDisk()
-		if err := wasRemoved("/data", disk.FS()); err != nil {
+		if err := checkRemoved("/data", disk.FS()); err != nil {
 			t.Fatalf("an empty directory: %v", err)
 		}
 		if err := noteRemoval("/data", disk.FS(), "removed"); err != nil {
 			t.Fatal(err)
 		}
 		disk.Crash(rand.New(rand.NewPCG(seed, 0)))
-		if err := wasRemoved("/data", disk.FS()); !errors.Is(err, errRemoved) {
+		if err := checkRemoved("/data", disk.FS()); !errors.Is(err, errRemoved) {
 			t.Errorf("seed %d: after the power cut: %v, want %v", seed, err, errRemoved)
 		}
 	}
@@ -29,7 +29,7 @@ func TestADirectoryThatCannotBeReadIsNotTakenForAMembers(t *testing.T) {
 	fsys := disk.FS()
 	broken := errors.New("input/output error")
 	fsys.Fault = func(string, string) error { return broken }
-	if err := wasRemoved("/data", fsys); !errors.Is(err, broken) {
+	if err := checkRemoved("/data", fsys); !errors.Is(err, broken) {
 		t.Errorf("got %v, want %v: the note may be there", err, broken)
 	}
 }

@@ -93,7 +93,7 @@ func leases(granting, granted func() int64) int64 {
 	return n + granted()
 }
 
-// timeout is what a caller is told who has waited since then in vain.
+// timeout is the error for a caller that has waited since then in vain.
 func (n *Node) timeout(since time.Time) error {
 	if l := n.leadership.Load(); l.leader == 0 || l.at.After(since) {
 		return rpctypes.ErrGRPCTimeoutDueToLeaderFail

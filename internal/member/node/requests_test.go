@@ -40,7 +40,7 @@ func TestRequestsAtTheirLimits(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n, l, _ := linked(t)
-			defer n.ends()
+			defer n.end()
 			n.cfg.MaxPendingBytes = tt.pending
 			n.results.add(999, tt.waiting)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -111,7 +111,7 @@ func TestWhatIsGranted(t *testing.T) {
 func TestQuestionsAboutLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, l, _ := linked(t)
-		defer n.ends()
+		defer n.end()
 		n.asks = newWaits[askResult]()
 		wait := n.KeepAlive(77)
 		synctest.Wait()
@@ -180,7 +180,7 @@ func TestLeadershipIsHandedOverUntilAnotherLeads(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n, l, _ := linked(t)
-			defer n.ends()
+			defer n.end()
 			n.is(rosterOf(tt.ids))
 			n.leadership.Store(&leadership{leader: 1})
 			ctx, cancel := context.WithCancel(t.Context())
@@ -223,8 +223,8 @@ func TestWhatASnapshotIsSentAs(t *testing.T) {
 		n, l, links := linked(t)
 		n.storage, _ = storageOn(t, waltest.NewDisk().FS())
 		conf := &raftpb.ConfState{Voters: []uint64{1, 2}}
-		n.storage.saves(t, 9, 3, conf)
-		n.storage.saves(t, 12, 3, conf)
+		n.storage.save(t, 9, 3, conf)
+		n.storage.save(t, 12, 3, conf)
 		file, _, err := n.storage.log.Snapshots().Export(9)
 		if err != nil {
 			t.Fatal(err)
@@ -272,7 +272,7 @@ func TestWhatASnapshotIsSentAs(t *testing.T) {
 // applied since.
 func TestWhatASnapshotIsSavedAs(t *testing.T) {
 	w := write(t, &pb.PutRequest{Key: []byte("k"), Value: []byte("1")}, replica.AddMember(77, []string{"http://127.0.0.1:77"}, true))
-	n, l, _ := w.applies(t, w.state(w.at[0]), w.at[0])
+	n, l, _ := w.resume(t, w.state(w.at[0]), w.at[0])
 	n.storage, _ = storageOn(t, waltest.NewDisk().FS())
 	defer n.storage.log.Close()
 	snap := n.applier.state.Snapshot()
@@ -401,7 +401,7 @@ func TestAnArrivalIsListedBeforeItIsTold(t *testing.T) {
 	from, _ := storageOn(t, waltest.NewDisk().FS())
 	defer from.log.Close()
 	conf := &raftpb.ConfState{Voters: []uint64{1, 2, 3}}
-	from.saves(t, 9, 3, conf)
+	from.save(t, 9, 3, conf)
 	file, _, err := from.log.Snapshots().Export(9)
 	if err != nil {
 		t.Fatal(err)
@@ -469,7 +469,7 @@ func TestANoteOfRemovalIsClosed(t *testing.T) {
 	if err := noteRemoval("/data", disk, "gone"); err != nil {
 		t.Fatal(err)
 	}
-	if err := wasRemoved("/data", disk); !errors.Is(err, errRemoved) {
+	if err := checkRemoved("/data", disk); !errors.Is(err, errRemoved) {
 		t.Errorf("the note of a removal reads %v", err)
 	}
 	if k := disk.open.Load(); k != 0 {

@@ -119,8 +119,8 @@ func (c *cluster) named(i int) (names []string) {
 	return names
 }
 
-// kills kills members whose disks do not know that the held entry is released.
-func (c *heldUp) kills(list ...int) {
+// killUnaware kills members whose disks do not know that the held entry is released.
+func (c *heldUp) killUnaware(list ...int) {
 	c.t.Helper()
 	for _, i := range list {
 		s := c.nodes[i].storage
@@ -131,9 +131,9 @@ func (c *heldUp) kills(list ...int) {
 	}
 }
 
-// showsNothing checks that a member that does not know the released index answers no reads, and knows
+// wantNothingShown checks that a member that does not know the released index answers no reads, and knows
 // the other members. If the member knows the index by the end, this checks nothing.
-func (c *heldUp) showsNothing(i int) {
+func (c *heldUp) wantNothingShown(i int) {
 	c.t.Helper()
 	n := c.nodes[i]
 	var wrong []string
@@ -176,8 +176,8 @@ func (c *heldUp) showsNothing(i int) {
 	}
 }
 
-// recovers starts the holder, and checks that all members show the entry that was held.
-func (c *heldUp) recovers() {
+// wantRecovery starts the holder, and checks that all members show the entry that was held.
+func (c *heldUp) wantRecovery() {
 	c.t.Helper()
 	c.tempo.slow(1)
 	c.start(c.h)
@@ -210,11 +210,11 @@ func (c *heldUp) recovers() {
 func TestOneRestartsWhileAKeyIsHeld(t *testing.T) {
 	t.Parallel()
 	c := newHeldUp(t)
-	c.kills(c.other)
+	c.killUnaware(c.other)
 	c.start(c.other)
 	c.put(c.leader(), "k1", "y") // takes a majority
-	c.showsNothing(c.other)
-	c.recovers()
+	c.wantNothingShown(c.other)
+	c.wantRecovery()
 }
 
 // Two members restart, and the third is dead. They have to find each other through their applied
@@ -222,26 +222,26 @@ func TestOneRestartsWhileAKeyIsHeld(t *testing.T) {
 func TestTwoRestartWhileAKeyIsHeld(t *testing.T) {
 	t.Parallel()
 	c := newHeldUp(t)
-	c.kills(c.lead, c.other)
+	c.killUnaware(c.lead, c.other)
 	c.start(c.lead)
 	c.start(c.other)
 	c.leader()
-	c.showsNothing(c.lead)
-	c.showsNothing(c.other)
-	c.recovers()
+	c.wantNothingShown(c.lead)
+	c.wantNothingShown(c.other)
+	c.wantRecovery()
 }
 
 func TestAllRestartWhileAKeyIsHeld(t *testing.T) {
 	t.Parallel()
 	c := newHeldUp(t)
-	c.kills(c.lead, c.other)
+	c.killUnaware(c.lead, c.other)
 	c.start(c.other)
-	c.showsNothing(c.other) // nor will it, alone
+	c.wantNothingShown(c.other) // nor will it, alone
 	if now := c.nodes[c.other].View().Revision(); now != 0 {
 		t.Errorf("alone it shows revision %d", now)
 	}
 	c.start(c.lead)
-	c.recovers()
+	c.wantRecovery()
 }
 
 // When all entries are released, the log says so, although the snapshots do not. A member that
@@ -249,10 +249,10 @@ func TestAllRestartWhileAKeyIsHeld(t *testing.T) {
 func TestRestartAfterAllIsReleased(t *testing.T) {
 	t.Parallel()
 	c := newHeldUp(t)
-	c.kills(c.other)
+	c.killUnaware(c.other)
 	c.cfgs[c.other].MaxTailBytes = 0 // the default: it makes no snapshot that knows more
 	c.start(c.other)
-	c.recovers()
+	c.wantRecovery()
 	snapshot := c.newest(c.other)
 	for i := 0; ; i++ { // until it is on disk
 		c.put(c.h, "k", fmt.Sprint(i))

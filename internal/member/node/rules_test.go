@@ -68,7 +68,7 @@ func TestAMemberIntroducesItsCluster(t *testing.T) {
 	const want = `{"cluster_id":7,"founders":[{"id":1,"peer_url":"http://a:1"},{"id":2,"peer_url":"http://b:1"}],` +
 		`"members":[{"id":1,"peer_url":"http://a:2"},{"id":1,"peer_url":"http://a:3"},{"id":2,"peer_url":"http://b:1"},{"id":5,"peer_url":"http://e:1"}],` +
 		`"started":[1,5],"voters":[1,2]}`
-	if got := string(n.introduces(nil)); got != want {
+	if got := string(n.answerIntroduction(nil)); got != want {
 		t.Errorf("it says\n%s, want\n%s", got, want)
 	}
 }
@@ -127,7 +127,7 @@ func TestWhatANewcomerMakesOfAnAnswer(t *testing.T) {
 			t.Errorf("at %s: it has heard of %v, want the others", tt.url, n.contacts.heard)
 		}
 	}
-	// An answer that is none says nothing of who the members are.
+	// An answer that is not well formed says nothing about the members.
 	nonsense.Store(true)
 	_, err = introduced(t.Context(), &Node{cfg: Config{Name: "n"}}, other.Addr().String(), "http://d:1")
 	if syntax := new(json.SyntaxError); !errors.As(err, &syntax) {
@@ -239,7 +239,7 @@ func TestWaits(t *testing.T) {
 		w.expire(time.Unix(1001, 0), func(since time.Time) int { return int(since.Unix()) })
 		want("expired", 2, 10) // the bytes of the request are there until it is answered
 		if w.shards[3].byID[3].answer != nil {
-			t.Fatal("who has waited for too long, and was told so, would be answered again: there is no room for a second answer")
+			t.Fatal("a call that has waited for too long, and was told so, would be answered again: there is no room for a second answer")
 		}
 	}
 	if got(old) != 1000 || got(oldFree) != 1000 || got(old) != -1 || got(young) != -1 {
@@ -310,7 +310,7 @@ func TestHousekeepingLetsEverybodyGo(t *testing.T) {
 			}
 		}
 		if !errors.Is(logged.err, errOverdue) || !errors.Is(applied.err, errOverdue) {
-			t.Errorf("who waits for an index is told %v and %v, want %v", logged.err, applied.err, errOverdue)
+			t.Errorf("a call that waits for an index is told %v and %v, want %v", logged.err, applied.err, errOverdue)
 		}
 		if k := len(told[replica.Served](t, l)); k != 1 {
 			t.Errorf("the replica is told %d times that a lease is of use, want once", k)
@@ -329,7 +329,7 @@ func TestWhoWaitsForAnIndex(t *testing.T) {
 	at := func() uint64 {
 		if bs.mu.TryLock() {
 			bs.mu.Unlock()
-			t.Error("how far the log has come is looked at without the lock: who is let go in between is not seen")
+			t.Error("how far the log has come is looked at without the lock: a call that is let go in between is not seen")
 		}
 		return now
 	}
@@ -338,7 +338,7 @@ func TestWhoWaitsForAnIndex(t *testing.T) {
 	}
 	a, same, b := bs.awaitIndex(at, 7), bs.awaitIndex(at, 7), bs.awaitIndex(at, 9)
 	if a != same || a == b || ended(a) || ended(b) {
-		t.Error("who waits for the same index does not share the wait, or another does")
+		t.Error("a call for the same index does not share the wait, or another does")
 	}
 	c := bs.awaitIndex(at, 6) // the log was cut
 	bs.published(6)
@@ -464,7 +464,7 @@ func TestSnapshotsSayWhatTheirMessagesSay(t *testing.T) {
 		}
 	}
 	if err := announcedSo(wal.SnapshotInfo{Index: 5, Term: 2, Meta: []byte("nonsense")}, file); err == nil || !strings.Contains(err.Error(), "does not list the members") {
-		t.Errorf("a file that does not say who the members are: %v", err)
+		t.Errorf("a file that does not list the members: %v", err)
 	}
 }
 

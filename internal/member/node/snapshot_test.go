@@ -444,7 +444,7 @@ func TestStopWaitsForASnapshot(t *testing.T) {
 func TestAStopLeavesNoPartOfASnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, l, _ := linked(t)
-		defer n.ends()
+		defer n.end()
 		var failed error
 		n.cfg.Fail = func(err error) { failed = err }
 		n.storage, _ = storageOn(t, waltest.NewDisk().FS())

@@ -37,7 +37,7 @@ type identity struct {
 	// of them, so that its flags do not tell whose it is.
 	Founders []founder `json:"founders,omitempty"`
 	Joined   bool      `json:"joined,omitempty"`
-	// Witnesses are who voted when this member asked who it was: see admission.
+	// Witnesses are the voters of the time when this member asked for its identity: see admission.
 	Witnesses []uint64 `json:"witnesses,omitempty"`
 }
 

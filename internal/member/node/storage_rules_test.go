@@ -38,7 +38,7 @@ func storageOn(t *testing.T, disk wal.FS) (*storage, replica.Log) {
 	return s, log
 }
 
-func (s *storage) does(t *testing.T, records ...replica.Record) {
+func (s *storage) persistAll(t *testing.T, records ...replica.Record) {
 	t.Helper()
 	var list []any
 	for _, r := range records {
@@ -49,7 +49,7 @@ func (s *storage) does(t *testing.T, records ...replica.Record) {
 	}
 }
 
-func (s *storage) saves(t *testing.T, index, term uint64, conf *raftpb.ConfState) {
+func (s *storage) save(t *testing.T, index, term uint64, conf *raftpb.ConfState) {
 	t.Helper()
 	if err := s.saveSnapshot(index, term, conf, func(w io.Writer) error { _, err := w.Write([]byte("state")); return err }); err != nil {
 		t.Fatal(err)
@@ -72,32 +72,32 @@ func TestWhatIsKnownWhenALogIsOpened(t *testing.T) {
 		reach    int // records of entries
 	}{
 		{"entries", func(s *storage) {
-			s.does(t, replica.Record{Entries: entriesOf(2, 2, 6), HardState: hardStateOf(2, 3, 4), Released: 3})
+			s.persistAll(t, replica.Record{Entries: entriesOf(2, 2, 6), HardState: hardStateOf(2, 3, 4), Released: 3})
 		}, 1, "2 to 6", "2 3 4", 3, 1},
 		{"entries that were replaced", func(s *storage) {
-			s.does(t, replica.Record{Entries: entriesOf(2, 2, 6), HardState: hardStateOf(2, 3, 3)}, replica.Record{Entries: entriesOf(3, 4, 5), HardState: hardStateOf(3, 0, 4)})
+			s.persistAll(t, replica.Record{Entries: entriesOf(2, 2, 6), HardState: hardStateOf(2, 3, 3)}, replica.Record{Entries: entriesOf(3, 4, 5), HardState: hardStateOf(3, 0, 4)})
 		}, 1, "2 to 5", "3 0 4", 0, 2},
 		{"a snapshot of its own", func(s *storage) {
-			s.does(t, replica.Record{Entries: entriesOf(2, 2, 6), HardState: hardStateOf(2, 3, 6), Released: 2})
-			s.saves(t, 4, 2, conf)
+			s.persistAll(t, replica.Record{Entries: entriesOf(2, 2, 6), HardState: hardStateOf(2, 3, 6), Released: 2})
+			s.save(t, 4, 2, conf)
 		}, 4, "5 to 6", "2 3 6", 2, 1},
 		{"a snapshot of its own, of all", func(s *storage) {
-			s.does(t, replica.Record{Entries: entriesOf(2, 2, 6), HardState: hardStateOf(2, 3, 6), Released: 6})
-			s.saves(t, 6, 2, conf)
+			s.persistAll(t, replica.Record{Entries: entriesOf(2, 2, 6), HardState: hardStateOf(2, 3, 6), Released: 6})
+			s.save(t, 6, 2, conf)
 		}, 6, "", "2 3 6", 6, 1},
 		{"a leader's snapshot, and entries behind it", func(s *storage) {
-			s.does(t, replica.Record{Entries: entriesOf(2, 2, 6), HardState: hardStateOf(2, 3, 4)})
-			s.saves(t, 9, 3, conf)
-			s.does(t, replica.Record{Snapshot: &raftpb.Snapshot{Metadata: at(9, 3)}, HardState: hardStateOf(3, 1, 9)})
-			s.does(t, replica.Record{Entries: entriesOf(3, 10, 11), Released: 8})
+			s.persistAll(t, replica.Record{Entries: entriesOf(2, 2, 6), HardState: hardStateOf(2, 3, 4)})
+			s.save(t, 9, 3, conf)
+			s.persistAll(t, replica.Record{Snapshot: &raftpb.Snapshot{Metadata: at(9, 3)}, HardState: hardStateOf(3, 1, 9)})
+			s.persistAll(t, replica.Record{Entries: entriesOf(3, 10, 11), Released: 8})
 		}, 9, "10 to 11", "3 1 9", 8, 2},
 		{"a leader's snapshot that the log does not know", func(s *storage) {
-			s.does(t, replica.Record{Entries: entriesOf(2, 2, 6), HardState: hardStateOf(2, 3, 4), Released: 4})
-			s.saves(t, 9, 3, conf)
+			s.persistAll(t, replica.Record{Entries: entriesOf(2, 2, 6), HardState: hardStateOf(2, 3, 4), Released: 4})
+			s.save(t, 9, 3, conf)
 		}, 9, "", "3 0 9", 4, 1},
 		{"a leader's snapshot within the log, of another term", func(s *storage) {
-			s.does(t, replica.Record{Entries: entriesOf(2, 2, 6), HardState: hardStateOf(2, 3, 3)})
-			s.saves(t, 5, 3, conf)
+			s.persistAll(t, replica.Record{Entries: entriesOf(2, 2, 6), HardState: hardStateOf(2, 3, 3)})
+			s.save(t, 5, 3, conf)
 		}, 5, "", "3 0 5", 0, 1},
 	} {
 		disk := waltest.NewDisk().FS()
@@ -147,7 +147,7 @@ func TestHowFarALogIsKept(t *testing.T) {
 	s, _ := storageOn(t, waltest.NewDisk().FS())
 	defer s.log.Close()
 	for from := uint64(2); from < 20; from += 3 { // to 4, 7, 10, 13, 16 and 19
-		s.does(t, replica.Record{Entries: entriesOf(1, from, from+2), HardState: hardStateOf(1, 0, from)})
+		s.persistAll(t, replica.Record{Entries: entriesOf(1, from, from+2), HardState: hardStateOf(1, 0, from)})
 	}
 	for _, tt := range []struct {
 		advance, newest, keepFrom uint64
@@ -156,7 +156,7 @@ func TestHowFarALogIsKept(t *testing.T) {
 		if err := s.advance(tt.advance); err != nil {
 			t.Fatal(err)
 		}
-		s.does(t)
+		s.persistAll(t)
 		if s.newest != tt.newest || s.keepFrom != tt.keepFrom || len(s.reach) != tt.kept {
 			t.Errorf("with a snapshot at %d: newest %d, kept from %d, %d records of entries; want %d, %d, %d", tt.advance, s.newest, s.keepFrom, len(s.reach), tt.newest, tt.keepFrom, tt.kept)
 		}
@@ -171,9 +171,9 @@ func TestEntriesThatAreMissingBehindASnapshot(t *testing.T) {
 		disk := waltest.NewDisk().FS()
 		s, _ := storageOn(t, disk)
 		index, term := uint64(9), uint64(3)
-		s.saves(t, there, 3, conf)
-		s.does(t, replica.Record{Snapshot: &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{Index: &index, Term: &term, ConfState: conf}}, HardState: hardStateOf(3, 1, 9)})
-		s.does(t, replica.Record{Entries: entriesOf(3, 10, 14), HardState: hardStateOf(3, 1, 9)})
+		s.save(t, there, 3, conf)
+		s.persistAll(t, replica.Record{Snapshot: &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{Index: &index, Term: &term, ConfState: conf}}, HardState: hardStateOf(3, 1, 9)})
+		s.persistAll(t, replica.Record{Entries: entriesOf(3, 10, 14), HardState: hardStateOf(3, 1, 9)})
 		s.log.Close()
 		s, log, err := openStorage("/data", testIdentity, wal.Options{FS: disk}, slog.New(slog.DiscardHandler))
 		switch {
@@ -278,7 +278,7 @@ func TestASnapshotIsKeptBeforeTheLogGoesOnFromIt(t *testing.T) {
 	from, _ := storageOn(t, waltest.NewDisk().FS())
 	defer from.log.Close()
 	conf := &raftpb.ConfState{Voters: []uint64{1, 2}}
-	from.saves(t, 9, 3, conf)
+	from.save(t, 9, 3, conf)
 	file, _, err := from.log.Snapshots().Export(9)
 	if err != nil {
 		t.Fatal(err)
@@ -332,10 +332,10 @@ func TestWhatADamagedSnapshotLeaves(t *testing.T) {
 	disk := waltest.NewDisk().FS()
 	s, _ := storageOn(t, disk)
 	index, term := uint64(9), uint64(3)
-	s.saves(t, 9, 3, conf)
-	s.does(t, replica.Record{Snapshot: &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{Index: &index, Term: &term, ConfState: conf}}, HardState: hardStateOf(3, 1, 9)})
-	s.does(t, replica.Record{Entries: entriesOf(3, 10, 14), HardState: hardStateOf(3, 1, 13)})
-	s.saves(t, 12, 3, conf)
+	s.save(t, 9, 3, conf)
+	s.persistAll(t, replica.Record{Snapshot: &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{Index: &index, Term: &term, ConfState: conf}}, HardState: hardStateOf(3, 1, 9)})
+	s.persistAll(t, replica.Record{Entries: entriesOf(3, 10, 14), HardState: hardStateOf(3, 1, 13)})
+	s.save(t, 12, 3, conf)
 	s.log.Close()
 	damage(disk, 12)
 	s, log, err := openStorage("/data", identity{Cluster: 1, Member: 99}, wal.Options{FS: disk}, slog.New(slog.DiscardHandler))
@@ -352,7 +352,7 @@ func TestWhatADamagedSnapshotLeaves(t *testing.T) {
 
 	disk = waltest.NewDisk().FS()
 	s, _ = storageOn(t, disk)
-	s.saves(t, 9, 3, conf)
+	s.save(t, 9, 3, conf)
 	s.log.Close()
 	damage(disk, 9)
 	if s, _, err := openStorage("/data", testIdentity, wal.Options{FS: disk}, slog.New(slog.DiscardHandler)); !errors.Is(err, wal.ErrCorrupt) {

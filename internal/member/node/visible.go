@@ -12,8 +12,8 @@ type visible struct {
 	visibility.States[*state]
 }
 
-// begin starts from the state that a snapshot holds, as far as it may be seen. Before
-// anybody was shown anything there is nothing to show but who the members are.
+// begin starts from the state that a snapshot holds, as far as it may be seen. If none of it
+// may be seen, only the list of members is shown.
 func (v *visible) begin(now *state, released uint64) {
 	v.Begin(&state{roster: now.roster}, now, released)
 	v.show()
@@ -32,7 +32,7 @@ func (v *visible) show() {
 	}
 }
 
-// answer gives results to who waits for them, as far as they may be seen.
+// answer gives results to the calls that wait for them, as far as they may be seen.
 func (v *visible) answer(results []replica.Result) {
 	v.Answer(results, func(r replica.Result, read *state) {
 		v.n.results.answer(r.ID, result{r.Response, r.Err, read})

@@ -9,7 +9,7 @@ import (
 // waits holds the callers that wait for an answer under a number. It is split
 // so that callers on many cores seldom meet.
 type waits[T any] struct {
-	cost   atomic.Int64 // of all that is in it
+	cost   atomic.Int64 // of all items
 	shards [16]struct {
 		sync.Mutex
 		byID map[uint64]wait[T]
@@ -55,7 +55,7 @@ func (w *waits[T]) answer(id uint64, t T) {
 	}
 }
 
-// forget tells that the caller of id has gone.
+// forget notes that the caller of id has gone.
 func (w *waits[T]) forget(id uint64) {
 	s := &w.shards[id%16]
 	s.Lock()
@@ -65,7 +65,7 @@ func (w *waits[T]) forget(id uint64) {
 	}
 }
 
-// left notes that nobody waits any more. The shard is locked.
+// left notes that the caller has gone. The shard is locked.
 func (w *waits[T]) left(byID map[uint64]wait[T], id uint64, wait wait[T]) {
 	if wait.cost == 0 {
 		delete(byID, id)
@@ -75,7 +75,7 @@ func (w *waits[T]) left(byID map[uint64]wait[T], id uint64, wait wait[T]) {
 	byID[id] = wait
 }
 
-// expire answers all that have waited since before then.
+// expire answers the callers that have waited since before a time.
 func (w *waits[T]) expire(before time.Time, answer func(since time.Time) T) {
 	for i := range w.shards {
 		s := &w.shards[i]

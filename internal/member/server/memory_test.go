@@ -73,7 +73,7 @@ func TestServerIsShortOfMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { stops(t, s) })
+	t.Cleanup(func() { stopInTime(t, s) })
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{l.Addr().String()}, DialTimeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestServerIsShortOfMemory(t *testing.T) {
 	if _, err := c.Put(t.Context(), "k", "w"); err != nil {
 		t.Errorf("a put: %v, want it taken again", err)
 	}
-	stops(t, s) // then all of it is logged
+	stopInTime(t, s) // then all of it is logged
 	for _, says := range []string{"memory is short", "memory is no longer short"} {
 		if !log.has(says) {
 			t.Errorf("the member's log does not tell that %s", says)

@@ -52,7 +52,7 @@ func startWith(tb testing.TB, n int, edit func(*Config)) (servers []*Server, end
 			tb.Fatal(err)
 		}
 		servers = append(servers, s)
-		tb.Cleanup(func() { stops(tb, s) })
+		tb.Cleanup(func() { stopInTime(tb, s) })
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -64,8 +64,8 @@ func startWith(tb testing.TB, n int, edit func(*Config)) (servers []*Server, end
 	return servers, endpoints
 }
 
-// stops stops a server, which must not wait for anything that goes on for ever.
-func stops(tb testing.TB, s *Server) {
+// stopInTime stops a server, which must not wait for anything that goes on for ever.
+func stopInTime(tb testing.TB, s *Server) {
 	tb.Helper()
 	stopped := make(chan struct{})
 	go func() {

@@ -72,10 +72,10 @@ func TestStrangersAreBounded(t *testing.T) {
 	}
 	for _, c := range conns[4:] {
 		c.Write([]byte("no TLS at all\r\n\r\n"))
-		wantPutOut(t, c, "who does not speak TLS")
+		wantPutOut(t, c, "a client that does not speak TLS")
 	}
 	s := &servers[0].strangers
-	until(t, "the strangers who have gone to be forgotten", func() bool {
+	until(t, "the strangers that have gone to be forgotten", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return len(s.inside) == 0

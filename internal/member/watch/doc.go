@@ -1,4 +1,4 @@
-// Package watch hands the events of the store to those who watch it.
+// Package watch hands the events of the store to its watchers.
 //
 // A [Hub] follows the views that the node publishes; a [Stream] is the watches of
 // one client connection. One goroutine tells the hub of new states, the hub's

@@ -18,16 +18,16 @@
 //     ever granted, whatever crashes, and however often somebody recovers.
 //   - Mandatory: an invocation is refused only if another one with an interval that
 //     overlaps was made, or if it reaches below the floor (see Forget).
-//   - Wait-free: with a majority of members that work and links that are fair, who
-//     asks and does not crash is answered.
+//   - Wait-free: with a majority of members that work and links that are fair, a member
+//     that asks and does not crash is answered.
 //
 // # How (Figure 2)
 //
 // An acceptor records which invocation it has permitted which interval. If it is asked for
 // an interval of which it has permitted nothing, it marks the interval and acknowledges;
 // otherwise it refuses. The asker has the lease if the first majority of answers are
-// acknowledgments. Two majorities share an acceptor, and that one acknowledges only one of
-// two that overlap (Lemma 1). A refusal comes from an acceptor that another member has
+// acknowledgments. Two majorities share an acceptor, which acknowledges only one of two
+// intervals that overlap (Lemma 1). A refusal comes from an acceptor that another member has
 // asked (Lemma 2).
 //
 // An example with the members 1, 2 and 3: member 1 asks for [1,100] and member 2 for

@@ -32,7 +32,7 @@ type Config struct {
 	Retry time.Duration
 	// Heartbeat is the time from one step of task Transform to the next, each of which
 	// tells the others that this member lives. 0: there is no failure detector, and
-	// only the owner says who is suspected.
+	// only the owner says which members are suspected.
 	Heartbeat time.Duration
 	// Timeout is after what silence a member is suspected at first, a day at most. It doubles
 	// with each suspicion that was false, up to 64 times as much, and in quiet times it
@@ -86,7 +86,7 @@ func (c Config) majority() int { return len(c.Members)/2 + 1 }
 // normal is the first round of NORMAL mode, n: rounds below are FAST.
 func (c Config) normal() int64 { return int64(len(c.Members)) }
 
-// coordinator is who coordinates a round of an instance: the (r mod n)+1st member.
+// coordinator is the member that coordinates a round of an instance: the (r mod n)+1st.
 func (c Config) coordinator(cn uint64, r int64) machine.NodeID {
 	n := uint64(len(c.Members))
 	if c.Spread && r >= c.normal() {

@@ -58,9 +58,10 @@
 //   - A lease is for λ instances, lease(cn, cn+λ-1) (F9): Figure 5 counts them so.
 //   - Lease_status is written where nothing was known (F10), false once it was used (F11),
 //     and lost in a crash.
-//   - NACK goes to any FAST coordinator that one does not trust (F12); ABORT to whoever
-//     waits for a FAST round that this member does not coordinate, also when it has left
-//     FAST mode (F16). Without one of them the two cases of section 4.2.2 deadlock.
+//   - NACK goes to any FAST coordinator that is not trusted (F12). ABORT goes to any member
+//     that waits for a FAST round which this member does not coordinate, even if this member
+//     has left FAST mode (F16). If one is missing, one of the two cases of section 4.2.2
+//     deadlocks.
 //   - Nothing blocks (F13, F20). Messages that come before phases 1 and 2 of FAST mode are
 //     done, or before the owner has proposed, are kept: at most eight of each member in
 //     each of Window instances. Other messages are dropped, and sent again.
@@ -88,7 +89,7 @@
 //   - A NORMAL coordinator that lacks estimates calls: at once if it is one because another
 //     is suspected, else at first after a sixteenth of Retry. A member that does not know
 //     the instance sends none.
-//   - DECIDE goes without the value to all, who have it from NEWESTIMATE; FAST ESTIMATEs
+//   - DECIDE goes to all without the value, which they have from NEWESTIMATE; FAST ESTIMATEs
 //     go without it because nobody reads them, and not at all if NEWESTIMATE is there.
 //   - A refusal may say how far it reaches (Leased.Until), so that a member which follows a
 //     dead leader does not ask for each of its instances. A member that is no longer
@@ -101,8 +102,8 @@
 // # Failure detector
 //
 // ◇S is a heartbeat and a timeout for each member, which doubles when it was wrong and is
-// halved after long quiet. It was not wrong about whose process the owner saw end, nor about
-// who was silent for longer than any message takes. Task Transform is
+// halved after long quiet. It was not wrong about a member whose process the owner saw end, nor
+// about one that was silent for longer than any message takes. Task Transform is
 // Chu's Slander: members count suspicions of each member, heartbeats carry the counts,
 // and the member with the least is trusted. The counts only grow (F18), by one in a
 // period, so whom a partition has slandered does not lead again for about as long.

@@ -266,7 +266,7 @@ func TestWhoLeavesARoundSaysSo(t *testing.T) {
 	abort := fastct.Abort{CN: 1, Round: 3}
 	says("a coordinator that a majority has refused", machine.Envelope{From: 1, To: 2, Body: abort}, machine.Envelope{From: 1, To: 3, Body: abort})
 	m.Step(machine.Now{}, fastct.Suspect{Node: 2, Suspected: true}) // of round 4
-	says("who waits for an estimate and suspects its coordinator", machine.Envelope{From: 1, To: 2, Body: fastct.Nack{CN: 1, Round: 4}})
+	says("a member that waits for an estimate and suspects its coordinator", machine.Envelope{From: 1, To: 2, Body: fastct.Nack{CN: 1, Round: 4}})
 }
 
 // A member that is not trusted any more gives back what it has not used of each of its leases,
@@ -454,7 +454,7 @@ func TestLambdaAdapts(t *testing.T) {
 	}
 }
 
-// Trimmed instances are gone, for this member and for who asks it.
+// Trimmed instances are gone, for this member and for others that ask it.
 func TestTrim(t *testing.T) {
 	m := member(t, config())
 	m.Receive(machine.Now{}, machine.Envelope{From: 2, To: 1, Body: fastct.Decide{CN: 1, Value: []byte("x"), Whole: true}})

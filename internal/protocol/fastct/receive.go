@@ -52,8 +52,8 @@ func (m *Machine) receive(in *instance, e machine.Envelope) {
 	}
 }
 
-// estimate is line 26 for a NORMAL coordinator, and lines 45 and 46 for whoever does not
-// coordinate the sender's FAST round, or no longer does (F16, F20).
+// estimate is line 26 for a NORMAL coordinator, and lines 45 and 46 for a member that does
+// not coordinate the sender's FAST round, or no longer does (F16, F20).
 func (m *Machine) estimate(in *instance, from machine.NodeID, b Estimate) {
 	switch {
 	case b.Round < m.cfg.normal():
@@ -83,8 +83,8 @@ func (m *Machine) estimate(in *instance, from machine.NodeID, b Estimate) {
 	}
 }
 
-// newEstimate is phase 3, and lines 47 and 48, which want q != firstc_p, for whoever
-// trusts another one in FAST mode (F12): that is any FAST round but its own.
+// newEstimate is phase 3, and lines 47 and 48, which want q != firstc_p, for a member
+// that trusts another one in FAST mode (F12): that is any FAST round but its own.
 func (m *Machine) newEstimate(in *instance, from machine.NodeID, b NewEstimate) {
 	if from == m.cfg.ID {
 		return

@@ -92,7 +92,7 @@ func (m *Machine) possible(e machine.Envelope) error {
 	case NewEstimate, Abort:
 	case Call:
 		if round == 0 {
-			return nil // of whoever lacks the decision
+			return nil // of a member that lacks the decision
 		}
 	case Decide:
 		return nil

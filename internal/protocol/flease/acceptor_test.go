@@ -9,8 +9,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// says steps an input at a peer, and returns its operations for each other peer, and its outcomes.
-func (c *cluster) says(id machine.NodeID, input any) (said map[machine.NodeID][]Op, outcomes []Report) {
+// ask steps an input at a peer, and returns its operations for each other peer, and its outcomes.
+func (c *cluster) ask(id machine.NodeID, input any) (said map[machine.NodeID][]Op, outcomes []Report) {
 	p := c.peers[id]
 	labstage.Feed(p, c.now, input)
 	rd := p.Ready()
@@ -26,9 +26,9 @@ func (c *cluster) says(id machine.NodeID, input any) (said map[machine.NodeID][]
 	return said, rd.Outcomes
 }
 
-// hears steps operations that one peer sends another, as says does.
-func (c *cluster) hears(id, from machine.NodeID, epoch uint64, ops ...Op) (said map[machine.NodeID][]Op, outcomes []Report) {
-	return c.says(id, machine.Envelope{From: from, To: id, Body: &Batch{Incarnation: 1, Epoch: epoch, Digest: c.peers[id].lay.digest, Ops: ops}})
+// hear steps operations that one peer sends another, as ask does.
+func (c *cluster) hear(id, from machine.NodeID, epoch uint64, ops ...Op) (said map[machine.NodeID][]Op, outcomes []Report) {
+	return c.ask(id, machine.Envelope{From: from, To: id, Body: &Batch{Incarnation: 1, Epoch: epoch, Digest: c.peers[id].lay.digest, Ops: ops}})
 }
 
 // later lets time pass by both clocks, for a peer that does not notice yet.
@@ -108,7 +108,7 @@ func TestAnswersOfAnAcceptor(t *testing.T) {
 			at.promised, at.written, at.value = tt.of.promised, tt.of.written, tt.of.value
 		}
 		p.hlc.last, p.alarmed = 0, map[alarmKey]machine.Mono{}
-		said, outcomes := c.hears(1, 2, 1, tt.ask)
+		said, outcomes := c.hear(1, 2, 1, tt.ask)
 		var want map[machine.NodeID][]Op
 		if tt.answer != nil {
 			tt.answer.Ref = tt.ask.Ref
@@ -154,7 +154,7 @@ func TestAnswersOfAnAcceptor(t *testing.T) {
 		"of a peer that there can be not": {MaxMember + 1, 1, Op{Kind: Read, Name: "x", Ballot: BallotOf(now, 0, MaxMember+1)}, nil},
 	} {
 		tt.ask.Ref = 77
-		said, _ := c.hears(1, tt.from, tt.epoch, tt.ask)
+		said, _ := c.hear(1, tt.from, tt.epoch, tt.ask)
 		var want map[machine.NodeID][]Op
 		if tt.want != nil {
 			want = map[machine.NodeID][]Op{tt.from: {*tt.want}}
@@ -168,7 +168,7 @@ func TestAnswersOfAnAcceptor(t *testing.T) {
 	}
 	p.beginQuarantine()
 	p.Ready()
-	if said, _ := c.hears(1, 2, 1, Op{Kind: Read, Name: "y", Ballot: of2(1)}, Op{Kind: Peek, Name: "y", Ballot: of2(1)}); said != nil {
+	if said, _ := c.hear(1, 2, 1, Op{Kind: Read, Name: "y", Ballot: of2(1)}, Op{Kind: Peek, Name: "y", Ballot: of2(1)}); said != nil {
 		t.Errorf("an acceptor that is to be silent answers %+v", said)
 	}
 }

@@ -65,7 +65,7 @@ func TestWhatIsAdmissible(t *testing.T) {
 	} {
 		c := newCluster(t, 3, nil)
 		p := c.peers[1]
-		c.says(1, Acquire{ID: 7, Name: "a"})
+		c.ask(1, Acquire{ID: 7, Name: "a"})
 		claim := &p.claims[p.byID[7]]
 		at := &p.attempts[claim.att]
 		claim.ticket, claim.slots, claim.lined = mine, tt.slots, tt.stands

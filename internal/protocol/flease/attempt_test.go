@@ -19,7 +19,7 @@ func TestAnswersToWhatIsOver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, 3, func(cfg *Config) { cfg.Epsilon, cfg.RoundTimeout = 2*time.Second, round })
-			answers := c.answers(1, Acquire{ID: 1, Name: "a", TTL: ttl})
+			answers := c.exchange(1, Acquire{ID: 1, Name: "a", TTL: ttl})
 			c.now.Mono, c.now.Wall = c.now.Mono.Add(passed.mono), c.now.Wall+machine.Wall(passed.wall)
 			c.wire = answers
 			if c.settle(); c.ops[Write] > 0 {
@@ -29,8 +29,8 @@ func TestAnswersToWhatIsOver(t *testing.T) {
 	}
 }
 
-// answers steps an input at a peer, and takes the answers off the wire.
-func (c *cluster) answers(id machine.NodeID, input any) (list []machine.Envelope) {
+// exchange steps an input at a peer, and takes the answers off the wire.
+func (c *cluster) exchange(id machine.NodeID, input any) (list []machine.Envelope) {
 	c.cut = func(env machine.Envelope) bool {
 		if env.To == id {
 			list = append(list, env)
@@ -129,13 +129,13 @@ func TestAnswersToOthersRequests(t *testing.T) {
 					asked = fmt.Sprint(i)
 				}
 			}
-			c.says(1, Acquire{ID: 7, Name: asked})
-			c.says(1, Acquire{ID: 8, Name: asked + "'"})
-			c.says(1, Release{ID: 8}) // which leaves a place behind
+			c.ask(1, Acquire{ID: 7, Name: asked})
+			c.ask(1, Acquire{ID: 8, Name: asked + "'"})
+			c.ask(1, Release{ID: 8}) // which leaves a place behind
 			o := Op{Kind: AckRead, Ref: c.underWay(7), Ballot: p.attempts[p.claims[p.byID[7]].att].k}
 			tt.answer(&o)
 			before := p.attempts[p.claims[p.byID[7]].att]
-			said, out := c.hears(1, tt.from, 1, o)
+			said, out := c.hear(1, tt.from, 1, o)
 			if now := p.attempts[p.claims[p.byID[7]].att]; (now.acks != before.acks || now.stage != before.stage) != tt.counts || len(said) > 0 != tt.counts || len(out) > 0 {
 				t.Errorf("an answer %s: it says %+v and reports %+v, at stage %d with answers %b; want that it counts: %v", name, said, out, now.stage, now.acks, tt.counts)
 			}
@@ -147,11 +147,11 @@ func TestAnswersToOthersRequests(t *testing.T) {
 func TestAnAnswerThatIsLateEndsTheAttempt(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	p := c.peers[1]
-	c.says(1, Acquire{ID: 7, Name: "a"})
+	c.ask(1, Acquire{ID: 7, Name: "a"})
 	i := p.byID[7]
 	k, ref := p.hlc.last, c.underWay(7)
 	c.later(p.cfg.attemptTimeout() + 1)
-	said, out := c.hears(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k})
+	said, out := c.hear(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k})
 	c.want("an answer comes too late", said, out, nil, Waits{ID: 7, State: State{Name: "a"}, Err: ErrNoMajority})
 	if claim := p.claims[i]; claim.att >= 0 || claim.tries != 1 || p.busy != 0 {
 		t.Errorf("an answer came too late, and attempt %d is under way, of %d; tried was %d times, want once", claim.att, p.busy, claim.tries)
@@ -207,13 +207,13 @@ func TestKeptOutByOneOfTwo(t *testing.T) {
 		lease := Holding{Token: BallotOf(p.c-5, 0, 3), Until: p.c + 5000, Incarnation: 1, Slots: 1, Owner: 3}
 		at := &p.cells[p.cellOf("a")]
 		at.promised, at.written, at.value = lease.Token, lease.Token, Value{lease}
-		c.says(1, Acquire{ID: 7, Name: "a"})
+		c.ask(1, Acquire{ID: 7, Name: "a"})
 		k, ref := p.hlc.last, c.underWay(7)
 		answer := Op{Kind: AckRead, Ref: ref, Ballot: k}
 		if lease.Released = released; released {
 			answer.Written, answer.Value = lease.Token, Value{lease}
 		}
-		said, _ := c.hears(1, 2, 1, answer)
+		said, _ := c.hear(1, 2, 1, answer)
 		want := Peek
 		if released {
 			want = Read

@@ -92,7 +92,7 @@ func (p *Peer) admissible(a int32, others *Value) bool {
 	n := 0
 	for j := range at.value {
 		h := &at.value[j]
-		if !p.abides(c.cell, h) {
+		if !p.keepsOthersOut(c.cell, h) {
 			continue // over: released, or expired at all clocks, or ours and given up
 		}
 		adm.hold(h.Slots)
@@ -206,7 +206,7 @@ func (p *Peer) replaced(a int32, change func(*Holding)) (v Value, found bool) {
 			found = !h.Released
 			v = append(v, *h)
 			change(&v[len(v)-1])
-		case !p.abides(c.cell, h):
+		case !p.keepsOthersOut(c.cell, h):
 		default:
 			v = append(v, *h)
 		}

@@ -19,16 +19,16 @@ func TestADecisionWordForWord(t *testing.T) {
 		p := c.peers[1]
 		gone := Holding{Token: BallotOf(p.c-9, 0, 2), Until: p.c + 9000, Incarnation: 1, Slots: 1, Owner: 2, Released: true}
 		lease := Holding{Token: BallotOf(p.c-5, 0, 3), Until: p.c + 5000, Holder: "h", Incarnation: 1, Slots: 1, Owner: 3}
-		said, out := c.says(1, Acquire{ID: 7, Name: "a", Try: true, Decide: true})
+		said, out := c.ask(1, Acquire{ID: 7, Name: "a", Try: true, Decide: true})
 		k, ref := p.hlc.last, c.underWay(7)
 		c.want("it asks", said, out, &Op{Kind: Read, Ref: ref, Ballot: k, Name: "a"})
-		said, out = c.hears(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k, Written: lease.Token, Value: Value{gone, lease}, Waiting: 3})
+		said, out = c.hear(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k, Written: lease.Token, Value: Value{gone, lease}, Waiting: 3})
 		c.want("a majority has promised", said, out, &Op{Kind: Write, Ref: ref, Ballot: k, Name: "a", Value: Value{gone, lease}})
 		if released {
-			said, out = c.says(1, Release{ID: 7})
+			said, out = c.ask(1, Release{ID: 7})
 			c.want("it is given up", said, out, nil, Released{ID: 7, Confirmed: true})
 		} else {
-			said, out = c.hears(1, 3, 1, Op{Kind: AckWrite, Ref: ref, Ballot: k})
+			said, out = c.hear(1, 3, 1, Op{Kind: AckWrite, Ref: ref, Ballot: k})
 			c.want("a majority has written", said, out, nil, Refused{ID: 7, State: State{Name: "a", Holdings: Value{lease}}})
 		}
 		if s := p.Stats(); s.Claims != 0 || s.Attempts != 0 || p.busy != 0 || p.returns != 0 {
@@ -66,7 +66,7 @@ func TestWhomAHintIsFor(t *testing.T) {
 		c.do(1, Acquire{ID: 8, Name: "b"})
 		hint := Op{Kind: Learn, Name: "a", Ticket: p.claims[p.byID[7]].ticket}
 		tt.hint(&hint)
-		said, _ := c.hears(1, 3, 1, hint)
+		said, _ := c.hear(1, 3, 1, hint)
 		if goes := len(said) > 0; goes != tt.goes || goes && said[2][0].Kind != Read {
 			t.Errorf("a hint %s: it says %+v, want that it asks for the lease: %v", name, said, tt.goes)
 		}
@@ -148,13 +148,13 @@ func TestAnswersToARenewalThatIsOver(t *testing.T) {
 	var said map[machine.NodeID][]Op
 	for said == nil {
 		c.later(time.Millisecond)
-		said, _ = c.says(1, labstage.Wake{})
+		said, _ = c.ask(1, labstage.Wake{})
 	}
 	k, ref := p.hlc.last, c.underWay(7)
 	claim := &p.claims[p.byID[7]]
 	claim.until = p.c // as if that clock had gone faster
 	mine := p.cells[p.names["a"]].value
-	said, out := c.hears(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k, Written: claim.token, Value: mine})
+	said, out := c.hear(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k, Written: claim.token, Value: mine})
 	c.want("the renewal is promised when its lease is over", said, out, nil, Lost{ID: 7, Why: "it was not renewed in time"})
 }
 
@@ -165,14 +165,14 @@ func TestGivenUpWhileSilent(t *testing.T) {
 	p := c.peers[1]
 	c.do(2, Acquire{ID: 1, Name: "a"})
 	c.do(1, Acquire{ID: 7, Name: "a"})
-	if said, _ := c.says(1, ClockFault{Why: "a test"}); said != nil || !p.silent() {
+	if said, _ := c.ask(1, ClockFault{Why: "a test"}); said != nil || !p.silent() {
 		t.Fatalf("a peer whose clock is wrong says %+v", said)
 	}
 	claim := p.claims[p.byID[7]]
 	if !claim.lined {
 		t.Fatal("the claim does not wait in the line")
 	}
-	said, out := c.says(1, Release{ID: 7})
+	said, out := c.ask(1, Release{ID: 7})
 	c.want("a claim is given up", said, out, nil, Released{ID: 7, Confirmed: true})
 }
 

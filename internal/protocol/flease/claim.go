@@ -350,16 +350,16 @@ func (p *Peer) state(c *claim, a *attempt, w uint32) State {
 	}
 	s.Stable = a.agree
 	for j := range a.value {
-		if h := a.value[j]; p.abides(c.cell, &h) {
+		if h := a.value[j]; p.keepsOthersOut(c.cell, &h) {
 			s.Holdings = append(s.Holdings, h)
 		}
 	}
 	return s
 }
 
-// abides reports whether a holding keeps others out: somebody may believe in it, or have
+// keepsOthersOut reports whether a holding keeps others out: somebody may believe in it, or have
 // to wait for its lock delay.
-func (p *Peer) abides(at int32, h *Holding) bool {
+func (p *Peer) keepsOthersOut(at int32, h *Holding) bool {
 	if !p.mayHold(h) || machine.NodeID(h.Owner) != p.cfg.Self || h.Incarnation != p.cfg.Incarnation {
 		return p.mayHold(h)
 	}

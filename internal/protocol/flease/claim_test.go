@@ -26,11 +26,11 @@ func TestWhatIsAskedWithinLimits(t *testing.T) {
 		return func(c *cluster) {
 			for _, n := range some {
 				queuedOnly(n)(c)
-				c.says(1, labstage.Wake{})
+				c.ask(1, labstage.Wake{})
 			}
 		}
 	}
-	silent := func(c *cluster) { c.says(1, ClockFault{Why: "a test"}) }
+	silent := func(c *cluster) { c.ask(1, ClockFault{Why: "a test"}) }
 	for name, tt := range map[string]struct {
 		before func(*cluster)
 		ask    Acquire
@@ -52,7 +52,7 @@ func TestWhatIsAskedWithinLimits(t *testing.T) {
 		"all of t_max":             {nil, Acquire{Name: "a", TTL: 6 * time.Second, LockDelay: 4 * time.Second}, nil, "", 6000},
 		"more than t_max":          {nil, Acquire{Name: "a", TTL: 6*time.Second + 1, LockDelay: 4 * time.Second}, ErrClaim, "together longer than t_max = 10s", 0},
 		"more lock delay than all": {nil, Acquire{Name: "a", TTL: 1<<63 - 1, LockDelay: tmax + 1}, ErrClaim, "together longer than t_max = 10s", 0},
-		"an id that is in use":     {func(c *cluster) { c.says(1, Observe{ID: 9, Name: "a"}) }, Acquire{Name: "b"}, ErrClaim, "ID 9 is in use", 0},
+		"an id that is in use":     {func(c *cluster) { c.ask(1, Observe{ID: 9, Name: "a"}) }, Acquire{Name: "b"}, ErrClaim, "ID 9 is in use", 0},
 		"the last place":           {queued(2, 2), Acquire{Name: "a"}, nil, "", 10_000},
 		"one claim too many":       {queued(3, 2), Acquire{Name: "a"}, ErrBusy, "", 0},
 		"the last turn":            {queuedOnly(2), Acquire{Name: "a"}, nil, "", 10_000},
@@ -60,7 +60,7 @@ func TestWhatIsAskedWithinLimits(t *testing.T) {
 		"when turns were taken": {func(c *cluster) {
 			c.peers[1].cfg.MaxAttempts = 2
 			queued(3)(c)
-			c.says(1, labstage.Wake{})
+			c.ask(1, labstage.Wake{})
 			c.peers[1].Step(c.now, Acquire{ID: 200, Name: "q"})
 		}, Acquire{Name: "a"}, nil, "", 10_000},
 		"while renewals are late": {func(c *cluster) { c.peers[1].lateUntil = c.now.Mono + 1 }, Acquire{Name: "a"}, ErrBusy, "", 0},
@@ -153,8 +153,8 @@ func TestAttemptsThatFailed(t *testing.T) {
 		"a claim is refused":                    {claim{phase: trying}, false, nil, time.Millisecond, round/16 + time.Millisecond, false, false},
 		"a claim has no answer":                 {claim{phase: trying}, true, Waits{Err: ErrNoMajority}, time.Millisecond, round + time.Millisecond, false, false},
 		"a claim has no answer again":           {claim{phase: trying, alone: true, tries: 200}, true, nil, time.Millisecond, round + time.Millisecond, false, false},
-		"who waits has no answer":               {claim{phase: waiting}, true, Waits{Err: ErrNoMajority}, 0, 313 * time.Millisecond, false, false},
-		"who waits is refused":                  {claim{phase: waiting}, false, nil, 0, 313 * time.Millisecond, false, false},
+		"a waiter has no answer":                {claim{phase: waiting}, true, Waits{Err: ErrNoMajority}, 0, 313 * time.Millisecond, false, false},
+		"a waiter is refused":                   {claim{phase: waiting}, false, nil, 0, 313 * time.Millisecond, false, false},
 		"a try has no answer":                   {claim{phase: trying, try: true}, true, nil, time.Millisecond, round + time.Millisecond, false, false},
 		"a try has no answer again":             {claim{phase: trying, try: true, tries: 1}, true, Refused{Err: ErrNoMajority}, 0, 0, false, false},
 		"a try is refused":                      {claim{phase: trying, try: true, tries: mostTries - 2}, false, nil, time.Millisecond, round + time.Millisecond, false, false},
@@ -350,7 +350,7 @@ func TestTurnsThatWait(t *testing.T) {
 		t.Errorf("while renewals are late the peer says %+v, and wants to be woken %v from then", rd.Sends, rd.Alarm.Sub(p.lateUntil))
 	}
 	c.later(100 * time.Millisecond)
-	if said, _ := c.says(1, labstage.Wake{}); len(said[2]) != 1 {
+	if said, _ := c.ask(1, labstage.Wake{}); len(said[2]) != 1 {
 		t.Errorf("when they are not, it says %+v", said)
 	}
 	i := p.newClaim(9, "b")

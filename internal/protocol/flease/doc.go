@@ -21,7 +21,7 @@
 //     Acquired and Renewed: a holder stops when either clock has come that far.
 //  2. Self is unique among the members, Incarnation among the lives of a peer (E13, E14).
 //  3. Peers that meet compare cluster, t_max, ε and view before they listen to each other.
-//  4. Envelopes come from who they say; damage is found before UnmarshalBinary.
+//  4. Envelopes come from the peer in their From; damage is found before UnmarshalBinary.
 //  5. From the moment that a next view is decided, a peer that starts gets it as a
 //     ChangeView before anything else. The one after it waits for Active.
 //  6. It wakes the peer about every second, though it has no alarm. The peer compares the

@@ -108,7 +108,7 @@ type (
 		Why string
 	}
 	// Refused ends a claim that was not admitted. Err is nil if others hold the resource;
-	// then State says who.
+	// then State names them.
 	Refused struct {
 		ID    uint64
 		State State

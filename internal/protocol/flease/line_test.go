@@ -13,7 +13,7 @@ import (
 // shown is the line that an acceptor tells of: by ticket, and how many there are.
 func (c *cluster) shown(name string) ([]Waiter, uint32) {
 	c.t.Helper()
-	said, _ := c.hears(1, 2, 1, Op{Kind: Peek, Name: name, Ballot: BallotOf(c.peers[1].c, 1, 2)})
+	said, _ := c.hear(1, 2, 1, Op{Kind: Peek, Name: name, Ballot: BallotOf(c.peers[1].c, 1, 2)})
 	if len(said[2]) != 1 || said[2][0].Kind != Peeked {
 		c.t.Fatalf("a look is answered by %+v", said)
 	}
@@ -30,7 +30,7 @@ func TestWhoIsInTheLine(t *testing.T) {
 	first, second, third := ticket(1, 3), ticket(2, 2), ticket(3, 2)
 	waits := func(tk Ballot, slots int32) {
 		from := tk.Member()
-		c.hears(1, from, 1, Op{Kind: Peek, Name: "a", Ballot: BallotOf(p.c, 9, from), Ticket: tk, Slots: slots})
+		c.hear(1, from, 1, Op{Kind: Peek, Name: "a", Ballot: BallotOf(p.c, 9, from), Ticket: tk, Slots: slots})
 	}
 	want := func(when string, line ...Waiter) {
 		t.Helper()
@@ -45,12 +45,12 @@ func TestWhoIsInTheLine(t *testing.T) {
 	want("in the order of their tickets", whole...)
 	waits(third, 1)
 	want("when the last is heard of again", whole...)
-	c.hears(1, 2, 1, Op{Kind: Peek, Name: "a", Ballot: BallotOf(p.c, 9, 2), Ticket: ticket(0, 3), Slots: 1},
+	c.hear(1, 2, 1, Op{Kind: Peek, Name: "a", Ballot: BallotOf(p.c, 9, 2), Ticket: ticket(0, 3), Slots: 1},
 		Op{Kind: Peek, Name: "a", Ballot: BallotOf(p.c, 9, 2), Ticket: ticket(0, 2)}, Op{Kind: Peek, Name: "a", Ballot: BallotOf(p.c, 9, 2), Slots: 1})
 	want("beside those with another's ticket, with none, and for no slot", whole...)
 	pass := func(d time.Duration) {
 		c.later(d)
-		c.says(1, labstage.Wake{})
+		c.ask(1, labstage.Wake{})
 	}
 	pass(poll)
 	waits(second, Shared)
@@ -65,16 +65,16 @@ func TestWhoIsInTheLine(t *testing.T) {
 	waits(first, 1)
 	waits(second, 1)
 	waits(third, 1)
-	c.hears(1, 3, 1, Op{Kind: Quit, Name: "a", Ticket: second})
+	c.hear(1, 3, 1, Op{Kind: Quit, Name: "a", Ticket: second})
 	want("when the second has left", Waiter{first, 1}, Waiter{third, 1})
-	c.hears(1, 3, 1, Op{Kind: Write, Name: "a", Ballot: BallotOf(p.c, 1, 3), Ticket: first})
+	c.hear(1, 3, 1, Op{Kind: Write, Name: "a", Ballot: BallotOf(p.c, 1, 3), Ticket: first})
 	want("when the first has written", Waiter{third, 1})
 	for i := range maxLine + 5 {
 		waits(ticket(uint16(100+i), 2), 1)
 	}
 	line, n := c.shown("a")
 	if len(line) != maxQueue || n != maxLine || line[0].Ticket != third || line[maxQueue-1].Ticket != ticket(100+maxQueue-2, 2) {
-		t.Errorf("of many who wait %d are shown, the first %v and the last %v, and %d are told", len(line), line[0], line[len(line)-1], n)
+		t.Errorf("of many that wait %d are shown, the first %v and the last %v, and %d are told", len(line), line[0], line[len(line)-1], n)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestWhoIsCalled(t *testing.T) {
 		ticket := func(n int) Ballot { return BallotOf(p.c, uint16(n), machine.NodeID(2+(n+1)%2)) }
 		for i, slots := range tt.line {
 			from := ticket(i + 1).Member()
-			c.hears(1, from, 1, Op{Kind: Peek, Name: "a", Ballot: BallotOf(p.c, 9, from), Ticket: ticket(i + 1), Slots: slots})
+			c.hear(1, from, 1, Op{Kind: Peek, Name: "a", Ballot: BallotOf(p.c, 9, from), Ticket: ticket(i + 1), Slots: slots})
 		}
 		written := BallotOf(p.c, 50, 2)
 		var value Value
@@ -142,16 +142,16 @@ func TestWhoIsCalled(t *testing.T) {
 				t.Errorf("%s%s, there are called %v, want %v", name, when, fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want))
 			}
 		}
-		said, _ := c.hears(1, 2, 1, ask)
+		said, _ := c.hear(1, 2, 1, ask)
 		check("", said, tt.want)
 		if tt.quits > 0 {
 			continue // while nothing is written they are called with each that leaves
 		}
-		said, _ = c.hears(1, 2, 1, ask)
+		said, _ = c.hear(1, 2, 1, ask)
 		check(" and the same is written again", said, nil)
 		if tt.later != nil {
 			last := tt.want[len(tt.want)-1]
-			said, _ = c.hears(1, 2, 1, Op{Kind: Quit, Name: "a", Ticket: ticket(last)})
+			said, _ = c.hear(1, 2, 1, Op{Kind: Quit, Name: "a", Ticket: ticket(last)})
 			check(" and the last of them has left", said, tt.later)
 		}
 	}
@@ -164,7 +164,7 @@ func TestNobodyIsCalledTwice(t *testing.T) {
 	p := c.peers[1]
 	waits := func(n uint16, from machine.NodeID) Ballot {
 		tk := BallotOf(p.c, n, from)
-		c.hears(1, from, 1, Op{Kind: Peek, Name: "a", Ballot: BallotOf(p.c, 90, from), Ticket: tk, Slots: Shared})
+		c.hear(1, from, 1, Op{Kind: Peek, Name: "a", Ballot: BallotOf(p.c, 90, from), Ticket: tk, Slots: Shared})
 		return tk
 	}
 	called := func(said map[machine.NodeID][]Op) (who []Ballot) {
@@ -181,23 +181,23 @@ func TestNobodyIsCalledTwice(t *testing.T) {
 	third, fourth := waits(3, 3), waits(4, 2)
 	k := BallotOf(p.c, 50, 2)
 	write := Op{Kind: Write, Name: "a", Ballot: k, Ticket: first, Value: Value{{Token: k, Until: p.c + 5000, Slots: Shared, Owner: 2, Incarnation: 1}}}
-	said, _ := c.hears(1, 2, 1, write)
+	said, _ := c.hear(1, 2, 1, write)
 	if got := called(said); !reflect.DeepEqual(got, []Ballot{fourth, second, third}) {
 		t.Errorf("when the first writes there are called %v, want the other three", got)
 	}
 	write.Ballot, write.Ticket = BallotOf(p.c, 60, 2), 0
 	write.Value = Value{{Token: k, Until: p.c + 5000, Slots: 1, Owner: 2, Incarnation: 1}}
-	if said, _ = c.hears(1, 2, 1, write); len(called(said)) > 0 {
+	if said, _ = c.hear(1, 2, 1, write); len(called(said)) > 0 {
 		t.Errorf("beside an exclusive lease there are called %v", called(said))
 	}
-	c.hears(1, 3, 1, Op{Kind: Read, Name: "a", Ballot: BallotOf(p.c, 70, 3)})
+	c.hear(1, 3, 1, Op{Kind: Read, Name: "a", Ballot: BallotOf(p.c, 70, 3)})
 	write.Value = Value{write.Value[0]}
 	write.Value[0].Released = true
-	said, _ = c.hears(1, 2, 1, write)
+	said, _ = c.hear(1, 2, 1, write)
 	if got := called(said); !reflect.DeepEqual(got, []Ballot{fourth, second, third}) {
 		t.Errorf("when it is released there are called %v, want three", got)
 	}
-	if said, _ = c.hears(1, 3, 1, Op{Kind: Quit, Name: "a", Ticket: second}); len(called(said)) > 0 {
+	if said, _ = c.hear(1, 3, 1, Op{Kind: Quit, Name: "a", Ticket: second}); len(called(said)) > 0 {
 		t.Errorf("when one of them leaves there are called %v again", called(said))
 	}
 }
@@ -222,7 +222,7 @@ func TestCalledWhileItLooks(t *testing.T) {
 			t.Fatalf("it does not look: %+v", *x)
 		}
 		p.Ready()
-		said, _ := c.hears(1, 2, 1, Op{Kind: Learn, Name: "a", Ticket: tt.ticket(x.ticket)})
+		said, _ := c.hear(1, 2, 1, Op{Kind: Learn, Name: "a", Ticket: tt.ticket(x.ticket)})
 		tries := len(said[2]) == 1 && said[2][0].Kind == Read
 		if tries != tt.tries || tries && (x.phase != trying || p.looks != 0 || p.busy != 1) || !tries && (x.phase != waiting || p.looks != 1 || p.busy != 0) {
 			t.Errorf("with %s ticket it is called, and says %+v; %d looks and %d attempts are under way for %+v", name, said, p.looks, p.busy, *x)

@@ -53,7 +53,7 @@ func TestNewsOfViews(t *testing.T) {
 		c := newCluster(t, 1, func(cfg *Config) { cfg.View = cur })
 		p := c.peers[1]
 		if tt.changing {
-			c.says(1, ChangeView{View: next})
+			c.ask(1, ChangeView{View: next})
 		}
 		ops := slices.Clone(tt.ops)
 		for i := range ops {
@@ -183,7 +183,7 @@ func TestAChangeOfTheView(t *testing.T) {
 		c.later(time.Millisecond)
 		p.Wake(c.now)
 		if p.Ready(); p.next == nil {
-			t.Fatalf("the view is active %v behind the last who closed", c.now.Mono.Sub(began))
+			t.Fatalf("the view is active %v behind the last that closed", c.now.Mono.Sub(began))
 		}
 	}
 	c.later(p.quarantine - c.now.Mono.Sub(began))
@@ -228,10 +228,10 @@ func TestViewsThatCannotCome(t *testing.T) {
 		c := newCluster(t, 1, func(cfg *Config) { cfg.View.Epoch = 5 })
 		p := c.peers[1]
 		if tt.changing {
-			c.says(1, ChangeView{View: next})
+			c.ask(1, ChangeView{View: next})
 		}
 		before := p.next
-		_, out := c.says(1, ChangeView{View: tt.view})
+		_, out := c.ask(1, ChangeView{View: tt.view})
 		switch {
 		case tt.says == "" && len(out) > 0:
 			t.Errorf("%s: people hear %+v", name, out)

@@ -84,7 +84,7 @@ func TestNamesOfThoseThatWait(t *testing.T) {
 		c := newCluster(t, 3, nil)
 		p := c.peers[1]
 		k := BallotOf(p.c, 1, 2)
-		c.hears(1, 2, 1, Op{Kind: Peek, Name: "a", Ballot: k, Ticket: k, Slots: 1})
+		c.hear(1, 2, 1, Op{Kind: Peek, Name: "a", Ballot: k, Ticket: k, Slots: 1})
 		c.later(tt.polls*p.cfg.poll() + tt.more)
 		p.Wake(c.now)
 		p.sweepAll()
@@ -138,7 +138,7 @@ func TestWhoseBatchesAreTaken(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	p := c.peers[1]
 	k := BallotOf(p.c, 1, 2)
-	if said, _ := c.says(1, machine.Envelope{From: 2, To: 3, Body: &Batch{Incarnation: 1, Epoch: 1, Digest: p.lay.digest, Ops: []Op{{Kind: Read, Name: "a", Ballot: k}}}}); said != nil {
+	if said, _ := c.ask(1, machine.Envelope{From: 2, To: 3, Body: &Batch{Incarnation: 1, Epoch: 1, Digest: p.lay.digest, Ops: []Op{{Kind: Read, Name: "a", Ballot: k}}}}); said != nil {
 		t.Errorf("what was sent to peer 3 is answered: %+v", said)
 	}
 }

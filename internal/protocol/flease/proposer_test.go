@@ -43,7 +43,7 @@ func TestATenureWordForWord(t *testing.T) {
 	p := c.peers[1]
 	const ttl, delay = 2 * time.Second, time.Second
 	t0, m0 := p.c, c.now.Mono
-	said, out := c.says(1, Acquire{ID: 7, Name: "a", Holder: "h", TTL: ttl, LockDelay: delay, Slots: 3})
+	said, out := c.ask(1, Acquire{ID: 7, Name: "a", Holder: "h", TTL: ttl, LockDelay: delay, Slots: 3})
 	k := p.hlc.last
 	ref := c.underWay(7)
 	c.want("acquire", said, out, &Op{Kind: Read, Ref: ref, Ballot: k, Name: "a", Slots: 3})
@@ -54,17 +54,17 @@ func TestATenureWordForWord(t *testing.T) {
 	mine := Holding{Token: k, Until: t0 + 3000, Holder: "h", Incarnation: 1, Delay: 1000, Slots: 3, Owner: 1}
 	other := Holding{Token: k - 1024, Until: t0 + 9000, Holder: "o", Incarnation: 4, Slots: Shared, Owner: 2}
 	gone := Holding{Token: k - 2048, Until: t0 - 90, Holder: "g", Incarnation: 1, Slots: 1, Owner: 3, Released: true}
-	said, out = c.hears(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k, Written: k - 1024, Value: Value{gone, other}})
+	said, out = c.hear(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k, Written: k - 1024, Value: Value{gone, other}})
 	c.want("a majority has promised", said, out, &Op{Kind: Write, Ref: ref, Ballot: k, Name: "a", Value: Value{other, mine}})
 	c.later(10 * time.Millisecond)
-	said, out = c.hears(1, 3, 1, Op{Kind: AckWrite, Ref: ref, Ballot: k})
+	said, out = c.hear(1, 3, 1, Op{Kind: AckWrite, Ref: ref, Ballot: k})
 	c.want("a majority has written", said, out, nil,
 		Acquired{ID: 7, Token: uint64(k), Deadline: m0.Add(ttl - ttl/20), Until: (t0 + 2000).Wall()})
-	said, out = c.hears(1, 2, 1, Op{Kind: AckWrite, Ref: ref, Ballot: k})
+	said, out = c.hear(1, 2, 1, Op{Kind: AckWrite, Ref: ref, Ballot: k})
 	c.want("one more has written", said, out, nil)
 
 	var t1 Time
-	for said = nil; said == nil; said, out = c.says(1, labstage.Wake{}) {
+	for said = nil; said == nil; said, out = c.ask(1, labstage.Wake{}) {
 		if c.later(time.Millisecond); p.c > t0+1001 {
 			t.Fatal("it is not renewed when half of it is over")
 		}
@@ -80,22 +80,22 @@ func TestATenureWordForWord(t *testing.T) {
 	over := Holding{Token: k - 3072, Until: t1 - 91, Incarnation: 1, Slots: Shared, Owner: 3}
 	c.later(0)
 	old := mine
-	said, out = c.hears(1, 3, 1, Op{Kind: AckRead, Ref: ref, Ballot: k1, Written: k + 1024, Value: Value{over, old, other}})
+	said, out = c.hear(1, 3, 1, Op{Kind: AckRead, Ref: ref, Ballot: k1, Written: k + 1024, Value: Value{over, old, other}})
 	mine.Until = t1 + 3000
 	c.want("a majority has promised the renewal", said, out, &Op{Kind: Write, Ref: ref, Ballot: k1, Name: "a", Value: Value{mine, other}})
 	c.later(10 * time.Millisecond)
-	said, out = c.hears(1, 3, 1, Op{Kind: AckWrite, Ref: ref, Ballot: k1})
+	said, out = c.hear(1, 3, 1, Op{Kind: AckWrite, Ref: ref, Ballot: k1})
 	c.want("a majority has written the renewal", said, out, nil, Renewed{ID: 7, Deadline: m1.Add(ttl - ttl/20), Until: (t1 + 2000).Wall()})
 	if old.Until != t0+3000 {
 		t.Error("a value that was read is changed")
 	}
 
 	c.later(100 * time.Millisecond)
-	said, out = c.says(1, Release{ID: 7})
+	said, out = c.ask(1, Release{ID: 7})
 	ref = c.underWay(7)
 	mine.Released = true
 	c.want("release", said, out, &Op{Kind: Write, Ref: ref, Ballot: k1, Name: "a", Value: Value{mine, other}})
-	said, out = c.hears(1, 2, 1, Op{Kind: AckWrite, Ref: ref, Ballot: k1})
+	said, out = c.hear(1, 2, 1, Op{Kind: AckWrite, Ref: ref, Ballot: k1})
 	c.want("a majority has written the release", said, out, nil, Released{ID: 7, Confirmed: true})
 	if s := p.Stats(); s.Claims != 0 || s.Attempts != 0 || s.Held != 0 {
 		t.Errorf("when it is over there is left %+v", s)
@@ -126,7 +126,7 @@ func TestReleasesWordForWord(t *testing.T) {
 		got := last[Acquired](c, 1)
 		mine := p.claims[p.byID[7]].value[0]
 		c.later(100 * time.Millisecond)
-		said, out := c.says(1, tt.input)
+		said, out := c.ask(1, tt.input)
 		ref, k := c.underWay(7), p.claims[p.byID[7]].wrote
 		mine.Released, mine.Heir = true, tt.heir
 		if tt.until > 0 {
@@ -138,19 +138,19 @@ func TestReleasesWordForWord(t *testing.T) {
 			other := Holding{Token: greater, Until: p.c + 9000, Incarnation: 1, Slots: Shared, Owner: 3}
 			unreleased := mine
 			unreleased.Released, unreleased.Heir, unreleased.Until = false, 0, TimeOf(got.Until)
-			c.hears(1, 2, 1, Op{Kind: NackWrite, Ref: ref, Ballot: k, Written: greater})
-			said, out = c.hears(1, 3, 1, Op{Kind: NackWrite, Ref: ref, Ballot: k, Written: greater})
+			c.hear(1, 2, 1, Op{Kind: NackWrite, Ref: ref, Ballot: k, Written: greater})
+			said, out = c.hear(1, 3, 1, Op{Kind: NackWrite, Ref: ref, Ballot: k, Written: greater})
 			ref = c.underWay(7)
 			next := p.hlc.last
 			if next <= greater || next.Member() != 1 {
 				t.Errorf("%s: under %v it is refused for %v, and tried again under %v", name, k, greater, next)
 			}
 			c.want(name+", refused", said, out, &Op{Kind: Read, Ref: ref, Ballot: next, Name: "a"})
-			said, out = c.hears(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: next, Written: greater, Value: Value{unreleased, other}})
+			said, out = c.hear(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: next, Written: greater, Value: Value{unreleased, other}})
 			c.want(name+", promised", said, out, &Op{Kind: Write, Ref: ref, Ballot: next, Name: "a", Value: Value{mine, other}})
 			k = next
 		}
-		said, out = c.hears(1, 2, 1, Op{Kind: AckWrite, Ref: ref, Ballot: k})
+		said, out = c.hear(1, 2, 1, Op{Kind: AckWrite, Ref: ref, Ballot: k})
 		c.want(name+", written", said, out, nil, Released{ID: 7, Confirmed: true})
 		if p.busy != 0 || p.renewals != 0 || p.looks != 0 || p.returns != 0 {
 			t.Errorf("%s: when nothing is under way, %d to acquire, %d to renew, %d to look and %d to release are counted", name, p.busy, p.renewals, p.looks, p.returns)
@@ -188,17 +188,17 @@ func TestRefusalsWordForWord(t *testing.T) {
 			}
 		})
 		p := c.peers[1]
-		c.says(1, Acquire{ID: 7, Name: "a"})
+		c.ask(1, Acquire{ID: 7, Name: "a"})
 		a := p.claims[p.byID[7]].att
 		k, ref := p.attempts[a].k, p.ref(a)
 		if tt.writes {
-			c.hears(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k})
+			c.hear(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k})
 		}
 		begun := p.hlc.last
 		says := func(from machine.NodeID) []Report {
 			o := tt.refuses(p, k)
 			o.Ref, o.Ballot = ref, k
-			_, out := c.hears(1, from, 1, o)
+			_, out := c.hear(1, from, 1, o)
 			return out
 		}
 		var alarms []Report
@@ -259,26 +259,26 @@ func TestWhoIsKeptOut(t *testing.T) {
 		lease := Holding{Token: BallotOf(p.c-5, 0, 3), Until: p.c + 5000, Holder: "h", Incarnation: 1, Slots: 1, Owner: 3}
 		at := &p.cells[p.cellOf("a")]
 		at.promised, at.written, at.value = lease.Token, lease.Token, Value{lease}
-		said, out := c.says(1, Acquire{ID: 7, Name: "a", Try: tt.try})
+		said, out := c.ask(1, Acquire{ID: 7, Name: "a", Try: tt.try})
 		k, ref := p.hlc.last, c.underWay(7)
 		c.want(name, said, out, &Op{Kind: Read, Ref: ref, Ballot: k, Name: "a", Slots: 1})
 		lease.Released = tt.released
 		answer := Op{Kind: Peeked, Ref: ref, Ballot: k, Written: lease.Token, Value: Value{lease}}
-		said, out = c.hears(1, 2, 1, answer)
+		said, out = c.hear(1, 2, 1, answer)
 		switch {
 		case tt.insists:
 			next := p.hlc.last
 			ref = c.underWay(7)
 			c.want(name, said, out, &Op{Kind: Read, Ref: ref, Ballot: next, Name: "a"})
 			// With one promise more, and only released leases, it writes.
-			said, out = c.hears(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: next, Written: lease.Token, Value: Value{lease}})
+			said, out = c.hear(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: next, Written: lease.Token, Value: Value{lease}})
 			mine := Holding{Token: next, Until: p.c + 10_000, Incarnation: 1, Slots: 1, Owner: 1}
 			c.want(name+", promised", said, out, &Op{Kind: Write, Ref: ref, Ballot: next, Name: "a", Value: Value{mine}})
 			// It does not insist the next time: that would have renewals refused.
 			for _, from := range []machine.NodeID{2, 3} {
-				c.hears(1, from, 1, Op{Kind: NackWrite, Ref: ref, Ballot: next, Written: next + 1024})
+				c.hear(1, from, 1, Op{Kind: NackWrite, Ref: ref, Ballot: next, Written: next + 1024})
 			}
-			for said = nil; said == nil && p.Stats().Attempts == 0; said, _ = c.says(1, labstage.Wake{}) {
+			for said = nil; said == nil && p.Stats().Attempts == 0; said, _ = c.ask(1, labstage.Wake{}) {
 				c.later(time.Millisecond)
 			}
 			if len(said[2]) != 1 || said[2][0].Kind != Read || said[2][0].Slots != 1 {
@@ -311,7 +311,7 @@ func TestDecidedTooLate(t *testing.T) {
 	} {
 		c := newCluster(t, 3, func(cfg *Config) { cfg.RoundTimeout = ttl / 4 })
 		p := c.peers[1]
-		c.says(1, Acquire{ID: 7, Name: "a", TTL: ttl, LockDelay: delay})
+		c.ask(1, Acquire{ID: 7, Name: "a", TTL: ttl, LockDelay: delay})
 		i := p.byID[7]
 		a := p.claims[i].att
 		if tt.renews {
@@ -404,12 +404,12 @@ func TestWhatAMajorityShows(t *testing.T) {
 func TestRefusalsOfTheReadAreOver(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	p := c.peers[1]
-	c.says(1, Acquire{ID: 7, Name: "a"})
+	c.ask(1, Acquire{ID: 7, Name: "a"})
 	k, ref := p.hlc.last, c.underWay(7)
-	c.hears(1, 3, 1, Op{Kind: NackRead, Ref: ref, Ballot: k, Written: k - 1024})
-	c.hears(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k})
-	c.hears(1, 2, 1, Op{Kind: NackWrite, Ref: ref, Ballot: k, Written: k + 1024})
-	_, out := c.hears(1, 3, 1, Op{Kind: AckWrite, Ref: ref, Ballot: k})
+	c.hear(1, 3, 1, Op{Kind: NackRead, Ref: ref, Ballot: k, Written: k - 1024})
+	c.hear(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k})
+	c.hear(1, 2, 1, Op{Kind: NackWrite, Ref: ref, Ballot: k, Written: k + 1024})
+	_, out := c.hear(1, 3, 1, Op{Kind: AckWrite, Ref: ref, Ballot: k})
 	if c.out[1] = out; !has[Acquired](c, 1) {
 		t.Errorf("two of three have written, and the peer reports %+v", out)
 	}
@@ -419,16 +419,16 @@ func TestRefusalsOfTheReadAreOver(t *testing.T) {
 func TestLateAnswersConfirmNoRelease(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	p := c.peers[1]
-	c.says(1, Acquire{ID: 7, Name: "a"})
+	c.ask(1, Acquire{ID: 7, Name: "a"})
 	k, ref := p.hlc.last, c.underWay(7)
-	c.hears(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k})
-	c.hears(1, 2, 1, Op{Kind: AckWrite, Ref: ref, Ballot: k})
-	c.says(1, Release{ID: 7})
-	if _, out := c.hears(1, 3, 1, Op{Kind: AckWrite, Ref: ref, Ballot: k}); len(out) > 0 {
+	c.hear(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k})
+	c.hear(1, 2, 1, Op{Kind: AckWrite, Ref: ref, Ballot: k})
+	c.ask(1, Release{ID: 7})
+	if _, out := c.hear(1, 3, 1, Op{Kind: AckWrite, Ref: ref, Ballot: k}); len(out) > 0 {
 		t.Fatalf("the third has written the lease, and the peer reports %+v of its release", out)
 	}
 	ref = c.underWay(7)
-	if _, out := c.hears(1, 3, 1, Op{Kind: AckWrite, Ref: ref, Ballot: k}); len(out) != 1 || out[0] != (Released{ID: 7, Confirmed: true}) {
+	if _, out := c.hear(1, 3, 1, Op{Kind: AckWrite, Ref: ref, Ballot: k}); len(out) != 1 || out[0] != (Released{ID: 7, Confirmed: true}) {
 		t.Errorf("a majority has written the release, and the peer reports %+v", out)
 	}
 }
@@ -439,14 +439,14 @@ func TestAnswersWithinTheLockDelay(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		c := newCluster(t, 3, func(cfg *Config) { cfg.Epsilon, cfg.RoundTimeout = 2*time.Second, ttl/4 })
 		p := c.peers[1]
-		c.says(1, Acquire{ID: 7, Name: "a", TTL: ttl, LockDelay: delay})
+		c.ask(1, Acquire{ID: 7, Name: "a", TTL: ttl, LockDelay: delay})
 		k, ref := p.hlc.last, c.underWay(7)
 		passed := ttl - time.Millisecond
 		if late {
 			passed = ttl
 		}
 		c.now.Mono, c.now.Wall = c.now.Mono.Add(ttl/2), c.now.Wall+machine.Wall(passed) // clocks of this ε may do so
-		said, _ := c.hears(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k})
+		said, _ := c.hear(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k})
 		if writes := len(said[2]) == 1 && said[2][0].Kind == Write; writes == late {
 			t.Errorf("%v of a TTL of %v have passed when it is promised, and the peer says %+v", passed, ttl, said)
 		}
@@ -476,9 +476,9 @@ func TestWhatARenewalFinds(t *testing.T) {
 		at := &p.cells[p.claims[i].cell]
 		at.value = Value{h}
 		c.now.Mono, c.now.Wall = p.claims[i].renewAt.Add(time.Millisecond), c.now.Wall+machine.Wall(p.claims[i].renewAt.Add(time.Millisecond)-c.now.Mono)
-		c.says(1, labstage.Wake{})
+		c.ask(1, labstage.Wake{})
 		k, ref := p.hlc.last, p.ref(p.claims[i].att)
-		said, out := c.hears(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k, Written: wrote, Value: Value{h}})
+		said, out := c.hear(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k, Written: wrote, Value: Value{h}})
 		if tt.goesOn {
 			h.Until = p.c + 10_000
 			c.want(name, said, out, &Op{Kind: Write, Ref: ref, Ballot: k, Name: "a", Value: Value{h}})
@@ -507,7 +507,7 @@ func TestWhoWaitsIsTold(t *testing.T) {
 	want := func(when string, with ...error) {
 		t.Helper()
 		if got := told(); !reflect.DeepEqual(got, with) {
-			t.Errorf("%s who waits is told %v, want %v", when, got, with)
+			t.Errorf("%s: the waiter is told %v, want %v", when, got, with)
 		}
 	}
 	want("at first", nil)
@@ -522,7 +522,7 @@ func TestWhoWaitsIsTold(t *testing.T) {
 		want("when they can again", nil)
 	}
 	ticket := p.claims[p.byID[7]].ticket
-	said, out := c.says(1, Release{ID: 7})
+	said, out := c.ask(1, Release{ID: 7})
 	quit := Op{Kind: Quit, Name: "a", Ticket: ticket}
 	for _, m := range []machine.NodeID{2, 3} {
 		found := false
@@ -530,10 +530,10 @@ func TestWhoWaitsIsTold(t *testing.T) {
 			found = found || reflect.DeepEqual(o, quit)
 		}
 		if !found {
-			t.Errorf("who waits no more says %+v to peer %d, want %+v", said[m], m, quit)
+			t.Errorf("a peer that waits no more says %+v to peer %d, want %+v", said[m], m, quit)
 		}
 	}
 	if len(p.lines) > 0 || len(out) != 1 || out[0] != (Released{ID: 7, Confirmed: true}) {
-		t.Errorf("who waits no more is remembered by its own peer: %v, and told %+v", p.lines, out)
+		t.Errorf("a claim that waits no more is remembered by its own peer: %v, and told %+v", p.lines, out)
 	}
 }

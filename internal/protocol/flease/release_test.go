@@ -16,43 +16,43 @@ func TestGivenUpAtEachStage(t *testing.T) {
 	for name, stage := range map[string]int{"reads": 0, "writes": 1, "holds": 2, "reads to renew": 3, "writes to renew": 4} {
 		c := newCluster(t, 3, nil)
 		p := c.peers[1]
-		c.says(1, Acquire{ID: 7, Name: "a", TTL: ttl})
+		c.ask(1, Acquire{ID: 7, Name: "a", TTL: ttl})
 		ref, k := c.underWay(7), p.hlc.last
 		until := p.c + 2000
 		token := k
 		if stage > 0 {
-			c.hears(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k})
+			c.hear(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k})
 		}
 		if stage > 1 {
-			c.hears(1, 2, 1, Op{Kind: AckWrite, Ref: ref, Ballot: k})
+			c.hear(1, 2, 1, Op{Kind: AckWrite, Ref: ref, Ballot: k})
 		}
 		if stage > 2 {
 			for p.renewals == 0 {
 				c.later(time.Millisecond)
-				c.says(1, labstage.Wake{})
+				c.ask(1, labstage.Wake{})
 			}
 			ref, k = c.underWay(7), p.hlc.last
 		}
 		held := Holding{Token: token, Until: until, Incarnation: 1, Slots: 1, Owner: 1}
 		if stage > 3 {
 			until = p.attempts[p.claims[p.byID[7]].att].exp
-			c.hears(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k, Written: token, Value: Value{held}})
+			c.hear(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k, Written: token, Value: Value{held}})
 			held.Until = until
 		}
 		back := held
 		back.Released = true
 
-		said, out := c.says(1, Release{ID: 7})
+		said, out := c.ask(1, Release{ID: 7})
 		if stage == 0 {
 			c.want("a claim that reads is given up", said, out, nil, Released{ID: 7, Confirmed: true})
-			if said, out = c.hears(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k}); said != nil || out != nil || p.busy != 0 {
+			if said, out = c.hear(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k}); said != nil || out != nil || p.busy != 0 {
 				t.Errorf("a claim that was given up is promised, and its peer says %+v and reports %+v", said, out)
 			}
 			continue
 		}
 		if stage == 3 {
 			c.want("a lease is given up whose renewal reads", said, out, nil)
-			said, out = c.hears(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k, Written: token, Value: Value{held}})
+			said, out = c.hear(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k, Written: token, Value: Value{held}})
 		}
 		before := ref
 		ref = c.underWay(7)
@@ -60,13 +60,13 @@ func TestGivenUpAtEachStage(t *testing.T) {
 			t.Errorf("a claim that %s is given up in the same attempt: %v", name, same)
 		}
 		c.want("a claim that "+name+" is given up", said, out, &Op{Kind: Write, Ref: ref, Ballot: k, Name: "a", Value: Value{back}})
-		said, out = c.says(1, Handover{ID: 7, To: 3})
+		said, out = c.ask(1, Handover{ID: 7, To: 3})
 		c.want("a claim that "+name+" is given up again", said, out, nil)
 		if stage != 3 {
-			said, out = c.hears(1, 2, 1, Op{Kind: AckWrite, Ref: before, Ballot: k})
+			said, out = c.hear(1, 2, 1, Op{Kind: AckWrite, Ref: before, Ballot: k})
 			c.want("a claim that "+name+" is given up, and what it did before is answered", said, out, nil)
 		}
-		said, out = c.hears(1, 3, 1, Op{Kind: AckWrite, Ref: ref, Ballot: k})
+		said, out = c.hear(1, 3, 1, Op{Kind: AckWrite, Ref: ref, Ballot: k})
 		c.want("a claim that "+name+" is given up, and that is written", said, out, nil, Released{ID: 7, Confirmed: true})
 		if p.busy != 0 || p.renewals != 0 || p.looks != 0 || p.returns != 0 || p.Stats().Claims != 0 {
 			t.Errorf("a claim that %s is given up: %d to acquire, %d to renew, %d to look and %d to release are counted", name, p.busy, p.renewals, p.looks, p.returns)
@@ -82,7 +82,7 @@ func TestGivenUpBesideAnotherOfTheSamePeer(t *testing.T) {
 		c.do(1, Acquire{ID: id, Name: "a", Slots: Shared})
 	}
 	value := p.claims[p.byID[8]].value
-	said, _ := c.says(1, Release{ID: 8})
+	said, _ := c.ask(1, Release{ID: 8})
 	if len(value) != 2 || len(said[2]) != 1 || len(said[2][0].Value) != 2 {
 		t.Fatalf("two share the resource, and when one is given up the peer says %+v", said)
 	}
@@ -101,12 +101,12 @@ func TestGivenUpBesideAnotherOfTheSamePeer(t *testing.T) {
 func TestGivenUpByAWaiter(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	p := c.peers[1]
-	c.says(1, Acquire{ID: 7, Name: "a"})
+	c.ask(1, Acquire{ID: 7, Name: "a"})
 	ref, k := c.underWay(7), p.hlc.last
-	c.hears(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k})
+	c.hear(1, 2, 1, Op{Kind: AckRead, Ref: ref, Ballot: k})
 	x := &p.claims[p.byID[7]]
 	x.lined, x.tries = true, 6 // it has waited, and was refused again and again since
-	said, _ := c.says(1, Release{ID: 7})
+	said, _ := c.ask(1, Release{ID: 7})
 	for to := machine.NodeID(2); to <= 3; to++ {
 		if !slices.ContainsFunc(said[to], func(o Op) bool { return o.Kind == Quit && o.Name == "a" && o.Ticket == x.ticket }) {
 			t.Errorf("a waiter is given up while it writes, and peer %d is not told that it leaves the line: %+v", to, said[to])

@@ -52,7 +52,7 @@ func TestHowFarClocksMayMoveApart(t *testing.T) {
 				p.Ready()
 				c.now.Mono = c.now.Mono.Add(tt.passes)
 				c.now.Wall += machine.Wall(tt.passes + sign*(tt.apart+beyond))
-				_, out := c.says(1, labstage.Wake{})
+				_, out := c.ask(1, labstage.Wake{})
 				jumps := len(out) > 0 && out[0].(Alarm).Kind == Jump
 				if jumps != (beyond > 0) || p.silent() != jumps {
 					t.Errorf("in %v the clocks have moved apart by %v: that is a fault %v, want %v", tt.passes, sign*(tt.apart+beyond), jumps, beyond > 0)

@@ -203,7 +203,7 @@ func TestWhatAFaultEnds(t *testing.T) {
 	}
 	for _, id := range []uint64{3, 4, 7} {
 		if !slices.ContainsFunc(c.out[1], func(out Report) bool { a, ok := out.(Acquired); return ok && a.ID == id }) {
-			t.Errorf("who waits with claim %d gets nothing behind the quarantine: %+v", id, c.out[1])
+			t.Errorf("the waiter of claim %d gets nothing behind the quarantine: %+v", id, c.out[1])
 		}
 	}
 }
@@ -231,7 +231,7 @@ func TestHowOftenAnAlarmIsTold(t *testing.T) {
 		{1, Alarm{Kind: Skew, Peer: 2, Why: "k"}, true},
 	} {
 		c.later(step.passes)
-		c.says(1, labstage.Wake{})
+		c.ask(1, labstage.Wake{})
 		p.alert(step.alarm)
 		out := p.Ready().Outcomes
 		if step.want != (len(out) == 1 && out[0] == step.alarm) || !step.want && len(out) > 0 {
@@ -257,18 +257,18 @@ func TestHowOftenAnAlarmIsTold(t *testing.T) {
 func TestGivenUpInSilence(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	p := c.peers[1]
-	c.says(1, Acquire{ID: 7, Name: "a"})
+	c.ask(1, Acquire{ID: 7, Name: "a"})
 	k := p.hlc.last
-	c.hears(1, 2, 1, Op{Kind: AckRead, Ref: c.underWay(7), Ballot: k})
-	c.says(1, ClockFault{Why: "a test"})
-	said, out := c.says(1, Release{ID: 7})
+	c.hear(1, 2, 1, Op{Kind: AckRead, Ref: c.underWay(7), Ballot: k})
+	c.ask(1, ClockFault{Why: "a test"})
+	said, out := c.ask(1, Release{ID: 7})
 	for p.silent() {
 		if over := p.c >= k.Time()+p.tmax+p.eps; said != nil || !over && len(out) > 0 {
 			t.Fatalf("in its silence the peer says %+v and reports %+v", said, out)
 		}
 		c.out[1] = append(c.out[1], out...)
 		c.later(10 * time.Millisecond)
-		said, out = c.says(1, labstage.Wake{})
+		said, out = c.ask(1, labstage.Wake{})
 	}
 	if got := last[Released](c, 1); got != (Released{ID: 7}) || p.Stats().Claims != 0 {
 		t.Errorf("a claim that was given up ends with %+v, and %d claims are left", got, p.Stats().Claims)

@@ -31,7 +31,7 @@ func TestTurnsAreInOrder(t *testing.T) {
 		p.Step(c.now, Acquire{ID: i, Name: fmt.Sprint(i)})
 		want = append(want, fmt.Sprint(i))
 	}
-	said, _ := c.says(1, labstage.Wake{})
+	said, _ := c.ask(1, labstage.Wake{})
 	got := asked(said)
 	for _, next := range []uint64{all, all + 1} { // which has what is over left out of the list
 		p.Step(c.now, Acquire{ID: next, Name: fmt.Sprint(next)})
@@ -45,7 +45,7 @@ func TestTurnsAreInOrder(t *testing.T) {
 	p.Step(c.now, Acquire{ID: 3000, Name: "the last"}) // in its place
 	want = append(want, "the last")
 	p.busy = 0 // as if all had come to an end
-	said, _ = c.says(1, labstage.Wake{})
+	said, _ = c.ask(1, labstage.Wake{})
 	if got = append(got, asked(said)...); !slices.Equal(got, want) {
 		t.Errorf("%d claims have turns, want %d in their order; the last ones are %q, want %q", len(got), len(want), got[max(0, len(got)-3):], want[len(want)-3:])
 	}
@@ -58,7 +58,7 @@ func TestTurnsAreInOrder(t *testing.T) {
 	p.Ready()
 	p.Step(c.now, Release{ID: 4000})
 	p.busy = 0
-	if said, _ := c.says(1, labstage.Wake{}); len(asked(said)) > 0 || p.busy != 0 {
+	if said, _ := c.ask(1, labstage.Wake{}); len(asked(said)) > 0 || p.busy != 0 {
 		t.Errorf("a claim that was given up before its turn asks %+v", said)
 	}
 }

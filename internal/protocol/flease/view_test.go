@@ -78,7 +78,7 @@ func TestWhatAnAcceptorNames(t *testing.T) {
 	put("over at all", Holding{Until: p.c - p.eps, Slots: 1, Owner: 2})
 	put("released", Holding{Until: p.c + 5, Slots: 1, Owner: 2, Released: true})
 	put("promised")
-	c.hears(1, 2, 1, Op{Kind: Peek, Name: "awaited", Ballot: BallotOf(p.c, 1, 2), Ticket: BallotOf(p.c, 1, 2), Slots: 1})
+	c.hear(1, 2, 1, Op{Kind: Peek, Name: "awaited", Ballot: BallotOf(p.c, 1, 2), Ticket: BallotOf(p.c, 1, 2), Slots: 1})
 	var names []string
 	for name := range p.Names() {
 		names = append(names, name)

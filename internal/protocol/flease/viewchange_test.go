@@ -58,7 +58,7 @@ func TestAViewIsActiveByBothClocks(t *testing.T) {
 	for _, slow := range []string{"neither", "mono", "wall"} {
 		c := newCluster(t, 1, nil)
 		p := c.peers[1]
-		c.says(1, ChangeView{View: View{Epoch: 2, Members: []machine.NodeID{1, 2}}})
+		c.ask(1, ChangeView{View: View{Epoch: 2, Members: []machine.NodeID{1, 2}}})
 		step := p.quarantine / 10
 		active := false
 		steps := func(n int, slow string) {
@@ -70,7 +70,7 @@ func TestAViewIsActiveByBothClocks(t *testing.T) {
 				case "wall":
 					c.now.Wall -= machine.Wall(step / 1000)
 				}
-				_, out := c.says(1, labstage.Wake{})
+				_, out := c.ask(1, labstage.Wake{})
 				active = active || slices.ContainsFunc(out, func(o Report) bool { _, is := o.(Active); return is })
 			}
 		}
@@ -88,7 +88,7 @@ func TestViewsInAQuarantine(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	p := c.peers[1]
 	next := View{Epoch: 2, Members: []machine.NodeID{1, 2, 3, 4}}
-	c.says(1, ClockFault{Why: "a test"})
+	c.ask(1, ClockFault{Why: "a test"})
 	for what, input := range map[string]any{
 		"is given the next view": ChangeView{View: next},
 		"hears an old one":       machine.Envelope{From: 2, To: 1, Body: &Batch{Incarnation: 1, Epoch: 0, Ops: []Op{{Kind: Quit, Name: "a", Ticket: 5}}}},
@@ -122,7 +122,7 @@ func TestNewsThatSayNothing(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	p := c.peers[1]
 	b := &Batch{Incarnation: 1, Epoch: 1, Digest: p.lay.digest, View: &ViewNews{View: View{Epoch: 2, Members: []machine.NodeID{1, 2, 3, 4}}}}
-	if c.says(1, machine.Envelope{From: 2, To: 1, Body: b}); p.next != nil {
+	if c.ask(1, machine.Envelope{From: 2, To: 1, Body: b}); p.next != nil {
 		t.Error("a peer that says of a view neither that it has closed nor that it is active has it begun")
 	}
 }

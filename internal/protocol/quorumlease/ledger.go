@@ -13,7 +13,7 @@ import (
 type Ledger struct {
 	term     uint64
 	counting Memberships
-	all      []machine.NodeID // who may hold
+	all      []machine.NodeID // the members that may hold
 	members  []account        // by member
 	released uint64
 }

@@ -108,10 +108,10 @@ func TestReleaseAcrossAChange(t *testing.T) {
 		{"the new one has not started", ids(1), ids(1, 2), []said{is(rep(1, 9))}, 5},
 		{"it has come", ids(1), ids(1, 2), []said{is(rep(1, 9)), is(rep(2, 7))}, 7},
 		{"it has come a part of the way", ids(1), ids(1, 2), []said{is(rep(1, 9)), is(rep(2, 3))}, 5},
-		{"who left says nothing", ids(1, 2), ids(1), []said{is(rep(1, 9))}, 9},
-		{"who left may read", ids(1, 2, 3), ids(1, 2), []said{is(rep(1, 9, Lifetime{3, 1})), is(rep(2, 9, Lifetime{3, 1})), is(rep(3, 4))}, 4},
+		{"a former member says nothing", ids(1, 2), ids(1), []said{is(rep(1, 9))}, 9},
+		{"a former member may read", ids(1, 2, 3), ids(1, 2), []said{is(rep(1, 9, Lifetime{3, 1})), is(rep(2, 9, Lifetime{3, 1})), is(rep(3, 4))}, 4},
 		{"bound to everyone, one that left too", ids(1, 2, 3), ids(1, 2), []said{is(rep(1, 9)), {2, Report{Boot: 1, Term: 3, Durable: 9, Everyone: true}}, is(rep(3, 4))}, 4},
-		{"who left has seen it", ids(1, 2, 3), ids(1, 2), []said{is(rep(1, 9)), {2, Report{Boot: 1, Term: 3, Durable: 9, Everyone: true}}, is(rep(3, 5))}, 5},
+		{"a former member has seen it", ids(1, 2, 3), ids(1, 2), []said{is(rep(1, 9)), {2, Report{Boot: 1, Term: 3, Durable: 9, Everyone: true}}, is(rep(3, 5))}, 5},
 	} {
 		var l Ledger
 		members := Memberships{{Index: 1, Voters: tc.before}, {Index: 5, Voters: tc.after}}

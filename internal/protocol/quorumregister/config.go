@@ -10,7 +10,7 @@ import (
 
 // Config names the bases of a register, and its user here.
 type Config struct {
-	// Writer is who writes: an ID that no other machine uses or ever used, for it
+	// Writer is the ID of this writer. No other machine uses it or ever used it, for it
 	// makes versions unique.
 	Writer machine.ID
 	// Bases is n, the number of bases. Any minority of them may fail.
@@ -53,8 +53,8 @@ func (Counted) event() {}
 type (
 	// Took tells how long an operation took that succeeded.
 	Took struct{ Time time.Duration }
-	// Failing tells that the accesses to a base fail since now, or, when Err is nil,
-	// that one has succeeded again. Operations go on while a majority works.
+	// Failing says that the accesses to a base fail from now on, or, if Err is nil,
+	// that an access has succeeded again. Operations go on while a majority works.
 	Failing struct {
 		Base int
 		Err  error

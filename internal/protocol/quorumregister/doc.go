@@ -10,7 +10,7 @@
 //	// inner asks for machine.Read, Write and Note at 0;
 //	// m asks for Query, Put and PutNote at the bases 0, 1 and 2.
 //
-// [Client] is the same for an owner who is no machine. Both are pure; package
+// [Client] is the same for an owner that is no machine. Both are pure; package
 // register drives them against real stores, package internal/lab/quorumregistersim against
 // simulated ones.
 //
@@ -18,8 +18,8 @@
 //
 // It keeps the greatest version that it was given, and of each writer the note with
 // the greatest Seq. So a Put that got stuck and lands an hour late changes nothing
-// if the register has gone on. It never compares and swaps, and need not know who
-// else there is.
+// if the register has gone on. It never compares and swaps, and need not know the
+// other bases and writers.
 //
 // # Operations
 //
@@ -94,7 +94,7 @@
 //
 // # Notes
 //
-// Each writer has one, numbered by a counter of his own. They are regular registers
+// Each writer has one, numbered by a counter of its own. They are regular registers
 // with a single writer: a read shows the last note that was complete when the read
 // began, or a later one. They are not written back, so two reads in a row may
 // show a note that is being set and then the one before, in atomic mode too.
@@ -108,8 +108,8 @@
 //
 // An access that failed counts as none and is tried again after Config.Retry, for as
 // long as the operation lasts. When more than t have failed the operation ends with
-// [ErrMinority] and what they said; bases that hang are waited for, and giving up is
-// the business of whoever has a deadline.
+// [ErrMinority] and their errors. Bases that hang are waited for: a caller with a
+// deadline has to give up by itself.
 //
 // # Bases that go back
 //

@@ -13,8 +13,8 @@ type Put struct {
 	Data    []byte
 }
 
-// PutNote has a base hold a writer's note, unless it holds a later one of his. The
-// reply is nil.
+// PutNote has a base hold a writer's note, unless it holds a later one of the same writer.
+// The reply is nil.
 type PutNote struct {
 	Writer machine.ID
 	Seq    uint64

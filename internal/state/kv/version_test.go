@@ -105,7 +105,7 @@ func TestSmallKeySets(t *testing.T) {
 	seen := 0
 	two.scan(func(*item) bool { seen++; return false })
 	if seen != 1 {
-		t.Errorf("%d keys are seen by who has seen enough", seen)
+		t.Errorf("%d keys are seen by a reader that has seen enough", seen)
 	}
 }
 

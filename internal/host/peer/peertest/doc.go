@@ -4,7 +4,7 @@
 //	links := peertest.New()
 //	at, err := links.Proxy(0, "127.0.0.1:0", listensAt) // in place of the first member
 //	…                                                   // and of the others, and start them
-//	links.Know(ids)                                     // who they are, by number
+//	links.Know(ids)                                     // the members, by number
 //	links.Delay(0, 1, 60*time.Millisecond)
 //	links.Hold(1, 2)
 //	links.Stop()

@@ -137,13 +137,13 @@ func (l *Links) listen(at string, serve func(net.Conn)) (string, error) {
 	return listener.Addr().String(), nil
 }
 
-// patience is how long a dialer may take to say whom it wants, or who it is.
+// patience is how long a dialer may take to name the member that it wants, or itself.
 const patience = 5 * time.Second
 
-// Of a greeting greeted bytes tell who dials: the last eight are the dialer's number.
+// A greeting names the dialer within its first greeted bytes: the last eight are its number.
 const greeted = 28
 
-// greeted serves a connection to a member from one that says who it is.
+// greeted serves a connection to a member from a dialer that names itself.
 func (l *Links) greeted(dialer net.Conn, to int, real string) {
 	hello := make([]byte, greeted)
 	dialer.SetReadDeadline(time.Now().Add(patience))
@@ -167,7 +167,7 @@ func (l *Links) greeted(dialer net.Conn, to int, real string) {
 	l.join(dialer, listener, from, to)
 }
 
-// dialer is a member that dials, -1 if it is not known who it is. It is called while
+// dialer is the member that dials, -1 if it is unknown. It is called while
 // the links are locked.
 type dialer func() int
 

@@ -75,7 +75,7 @@ func asked(c net.Conn) (string, error) {
 	if head[0] != version {
 		return "", errSocks
 	}
-	if _, err := io.CopyN(io.Discard, c, int64(head[1])); err != nil { // ways to say who one is
+	if _, err := io.CopyN(io.Discard, c, int64(head[1])); err != nil { // ways to authenticate
 		return "", err
 	}
 	if _, err := c.Write([]byte{version, 0}); err != nil { // none is needed

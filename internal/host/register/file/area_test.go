@@ -33,7 +33,7 @@ func TestMoreHandlesThanAreas(t *testing.T) {
 		if took := time.Since(began); took > a.header.Term {
 			t.Errorf("an area that was given back is had after %v, want a few delays", took)
 		}
-		shows(t, c, "x", "1 one")
+		wantContents(t, c, "x", "1 one")
 	})
 }
 
@@ -51,7 +51,7 @@ func TestADeadHandlesArea(t *testing.T) {
 		if late := realClock().Sub(deadline); late < s.header.Term {
 			t.Errorf("the area was had %v after its claim ran out, want a Term at least", late)
 		}
-		shows(t, next, "x", "1 one")
+		wantContents(t, next, "x", "1 one")
 	})
 }
 
@@ -68,12 +68,12 @@ func TestALostClaim(t *testing.T) {
 		}
 		until(t, "the claim is lost", func() bool { return c.check() != nil })
 		lost, after := append([]byte(nil), s.home.image...), aligned(len(s.home.image))
-		fails(t, s, put("x", 2, 1, "two"), register.ErrGone)
+		wantFailure(t, s, put("x", 2, 1, "two"), register.ErrGone)
 		if _, err := c.dev.f.ReadAt(after, c.dev.header.areaAt(c.area)); err != nil || !bytes.Equal(lost, after) {
 			t.Errorf("something was written to the area after the claim was lost (%v)", err)
 		}
 		do(t, s, put("x", 3, 1, "three"))
-		shows(t, s, "x", "3 three")
+		wantContents(t, s, "x", "3 three")
 		if s.home.place == before {
 			t.Errorf("it goes on in %s", before)
 		}
@@ -87,7 +87,7 @@ func TestClaimsAreRenewed(t *testing.T) {
 		first := s.home.f.(*area).claim.deadline.Load()
 		until(t, "three terms pass", func() bool { return int64(realClock()) > first+2*int64(s.header.Term) })
 		do(t, s, put("x", 1, 1, "one"))
-		shows(t, s, "x", "1 one")
+		wantContents(t, s, "x", "1 one")
 	})
 }
 
@@ -184,7 +184,7 @@ func TestAFullArea(t *testing.T) {
 			return len(s.home.free) > 0
 		})
 		do(t, s, put("r4", 7, 1, "data"))
-		shows(t, s, "r4", "7 data")
+		wantContents(t, s, "r4", "7 data")
 	})
 }
 
@@ -199,15 +199,15 @@ func TestInheritedSlots(t *testing.T) {
 		if got := len(s.home.free); got != 2 {
 			t.Fatalf("%d slots are free, want 2", got)
 		}
-		shows(t, s, "needless", "2 dropped")
+		wantContents(t, s, "needless", "2 dropped")
 		do(t, s, put("other", 3, 1, "x"))
 		until(t, "a slot is free", func() bool {
 			do(t, s, query("x"))
 			return len(s.home.free) == 2
 		})
 		do(t, s, put("a", 4, 1, "a"), put("b", 5, 1, "b"))
-		shows(t, s, "needed", "1 kept")
-		shows(t, s, "needless", "0 ")
+		wantContents(t, s, "needed", "1 kept")
+		wantContents(t, s, "needless", "0 ")
 	})
 }
 
@@ -227,7 +227,7 @@ func TestInheritedDamage(t *testing.T) {
 		s.home.f.(*area).claim.release() // as a handle does that goes away
 		s.dead = register.ErrGone
 		next := openArea(t, path)
-		fails(t, next, query("x"), register.ErrDamaged)
+		wantFailure(t, next, query("x"), register.ErrDamaged)
 		for i := range 4 {
 			next.Do([]register.Op{put(fmt.Sprint("other ", i), uint64(i+1), 2, "x")}) // the last has no room
 		}
@@ -252,12 +252,12 @@ func TestInheritedSlotsAndAFailedLook(t *testing.T) {
 		dev := s.vol.(*device)
 		works := dev.f
 		dev.f = blind{works}
-		fails(t, s, query("needed"), errBlind)
+		wantFailure(t, s, query("needed"), errBlind)
 		dev.f = works
 		if got := len(s.home.free); got != 3 {
 			t.Errorf("%d slots are free, want 3", got)
 		}
-		shows(t, s, "needed", "1 kept")
+		wantContents(t, s, "needed", "1 kept")
 	})
 }
 
@@ -290,10 +290,10 @@ func TestADamagedArea(t *testing.T) {
 				t.Fatal(err)
 			}
 			if off > 0 {
-				fails(t, other, query("x"), register.ErrDamaged)
+				wantFailure(t, other, query("x"), register.ErrDamaged)
 			}
-			shows(t, s, "x", "3 three")
-			shows(t, other, "x", "3 three")
+			wantContents(t, s, "x", "3 three")
+			wantContents(t, other, "x", "3 three")
 		}
 	})
 }
@@ -311,13 +311,13 @@ func TestADamagedFreeSlotOfAnArea(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 3 {
-			shows(t, s, "x", "3 three")
+			wantContents(t, s, "x", "3 three")
 		}
 		do(t, s, put("x", 4, 1, "four"))
-		shows(t, s, "x", "4 four")
-		shows(t, other, "x", "4 four")
+		wantContents(t, s, "x", "4 four")
+		wantContents(t, other, "x", "4 four")
 		time.Sleep(s.lookout.wait)
-		shows(t, other, "x", "4 four")
+		wantContents(t, other, "x", "4 four")
 	})
 }
 
@@ -330,8 +330,8 @@ func TestAFailedWriteOnADevice(t *testing.T) {
 		before := s.home.place
 		s.home.doubt = errors.New("a write failed")
 		do(t, s, put("x", 5, 1, "five"))
-		shows(t, s, "x", "5 five")
-		shows(t, s, "y", "4 four")
+		wantContents(t, s, "x", "5 five")
+		wantContents(t, s, "y", "4 four")
 		if s.home.place == before {
 			t.Errorf("it goes on in %s", before)
 		}
@@ -359,8 +359,8 @@ func TestWhoMovesKeepsWhatIsInherited(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer onlooker.Close()
-		shows(t, onlooker, "x", "3 three")
-		shows(t, onlooker, "needed", "2 kept")
+		wantContents(t, onlooker, "x", "3 three")
+		wantContents(t, onlooker, "needed", "2 kept")
 	})
 }
 
@@ -387,10 +387,10 @@ func TestAFailedWriteToAnotherArea(t *testing.T) {
 		slots := &deafSlots{dev.f, true}
 		dev.f = slots
 		s.home.doubt = errors.New("a write failed")
-		fails(t, s, put("x", 2, 1, "two"), errBlind)
+		wantFailure(t, s, put("x", 2, 1, "two"), errBlind)
 		slots.deaf = false
 		do(t, s, put("x", 3, 1, "three"))
-		shows(t, s, "x", "3 three")
+		wantContents(t, s, "x", "3 three")
 	})
 }
 
@@ -408,7 +408,7 @@ func TestAnAreaInDoubtIsNotGivenBack(t *testing.T) {
 		if d := time.Since(left); d < s.header.Term {
 			t.Errorf("an area to which a write may be on its way is had after %v, want a Term of %v at least", d, s.header.Term)
 		}
-		shows(t, next, "x", "1 one")
+		wantContents(t, next, "x", "1 one")
 	})
 }
 

@@ -247,10 +247,10 @@ func TestAMoveToAnotherArea(t *testing.T) {
 			if fails {
 				return
 			}
-			shows(t, s, "x", "3 three")
-			shows(t, s, "y", "4 four")
-			shows(t, s, "needed", "1 kept")
-			shows(t, s, "needed, too", "2 kept")
+			wantContents(t, s, "x", "3 three")
+			wantContents(t, s, "y", "4 four")
+			wantContents(t, s, "needed", "1 kept")
+			wantContents(t, s, "needed, too", "2 kept")
 		})
 	}
 }

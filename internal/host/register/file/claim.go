@@ -29,7 +29,7 @@ type claim struct {
 	left     chan struct{}
 }
 
-// contest is how one ended.
+// contest is the result of contending for an area.
 type contest struct {
 	won bool
 	err error
@@ -44,8 +44,8 @@ func (h *storeHeader) lease(id machine.ID) disklease.Config {
 	return disklease.Config{ID: id, LockDelay: h.lateWrite(), Term: h.Term, Delay: h.Delay, Drift: h.Drift}
 }
 
-// taking is for how long an area's claim has to stay as it is, at most, before another may
-// take it.
+// taking is how long, at most, the claim of an area has to stay unchanged before another handle
+// may take the area.
 func (h *storeHeader) taking() time.Duration { return h.Quiet() + h.lateWrite()/10*11 }
 
 // acquire claims an area: one that was given back, or else, if patient, one whose
@@ -89,14 +89,14 @@ func (d *device) acquire(now func() machine.Mono, patient bool) (*claim, error) 
 	}
 }
 
-// lasts reports whether a claim may: it was not given back, and has not been still for long enough.
+// lasts reports whether a claim may last still: it was not given back, and is not known to be dead.
 func lasts(m disklease.Member) bool { return !m.Released && !m.Dead }
 
-// errOthers is a contest that somebody else won, or may have.
+// errOthers says that another handle won the contest, or may have won it.
 var errOthers = errors.New("another handle has the area, or is about to claim it")
 
-// contend claims an area, of which the witness says for how long nobody has shown a sign of
-// life. The claim is renewed from then on.
+// contend claims an area. The witness says for how long no holder of the area has shown a sign
+// of life. A claim that succeeds is renewed from then on.
 func (d *device) contend(area int, witness []byte, now func() machine.Mono) (*claim, error) {
 	c := &claim{dev: d, area: area, now: now, ended: make(chan contest, 1), left: make(chan struct{}, 1)}
 	rand.Read(c.id[:])

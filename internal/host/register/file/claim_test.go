@@ -92,7 +92,7 @@ func TestAnAreaIsGivenBackToASlowDevice(t *testing.T) {
 		if took := time.Since(began); took > s.header.Term/2 {
 			t.Errorf("an area was given back to a slow device, and is had after %v of a Term of %v", took, s.header.Term)
 		}
-		shows(t, next, "x", "1 one")
+		wantContents(t, next, "x", "1 one")
 	})
 }
 
@@ -199,8 +199,8 @@ func TestADeviceWhoseClaimsCannotBeRead(t *testing.T) {
 			}
 		}
 		blind.Store(false)
-		shows(t, s, "x", "1 one")
-		shows(t, onlooker, "x", "1 one")
+		wantContents(t, s, "x", "1 one")
+		wantContents(t, onlooker, "x", "1 one")
 	})
 }
 

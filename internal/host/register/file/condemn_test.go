@@ -302,7 +302,7 @@ func TestTwoNamesOfOneFile(t *testing.T) {
 	if err := os.Link(path, aside); err != nil {
 		t.Fatal(err)
 	}
-	shows(t, b.open(), "x", "3 three")
+	wantContents(t, b.open(), "x", "3 three")
 	do(t, s, put("x", 4, 1, "four"))
 	if got := b.handles(); len(got) != 1 || got[0] != filepath.Base(path) {
 		t.Errorf("names %v, want the first one alone", got)
@@ -310,7 +310,7 @@ func TestTwoNamesOfOneFile(t *testing.T) {
 	if err := os.WriteFile(aside, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, b.open(), query("x"), register.ErrDamaged)
+	wantFailure(t, b.open(), query("x"), register.ErrDamaged)
 }
 
 // An onlooker that meets something needed in a file that was put aside cannot give it back, and says so.
@@ -329,12 +329,12 @@ func TestAnOnlookerMeetsWhatWasPutAside(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer onlooker.Close()
-	fails(t, onlooker, query("x"), register.ErrDamaged)
-	shows(t, b.open(), "x", "3 three")
+	wantFailure(t, onlooker, query("x"), register.ErrDamaged)
+	wantContents(t, b.open(), "x", "3 three")
 	if got := b.handles(); len(got) != 1 || got[0] != filepath.Base(path) {
 		t.Errorf("names %v, want the first one given back", got)
 	}
-	shows(t, onlooker, "x", "3 three")
+	wantContents(t, onlooker, "x", "3 three")
 }
 
 // A handle that cannot give back a file that was put aside and is needed answers nobody.
@@ -354,7 +354,7 @@ func TestAPardonFails(t *testing.T) {
 		return 0, nil
 	}}
 	reader := b.open()
-	fails(t, reader, query("x"), unix.EACCES)
+	wantFailure(t, reader, query("x"), unix.EACCES)
 	fail = false
-	shows(t, reader, "x", "3 three")
+	wantContents(t, reader, "x", "3 three")
 }

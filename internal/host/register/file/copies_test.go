@@ -40,11 +40,11 @@ func TestTheNewestNoteCounts(t *testing.T) {
 	do(t, s, note("x", 5, 1, "new"), note("y", 4, 1, "old"))
 	do(t, other, note("x", 4, 1, "old"), note("y", 5, 1, "new"))
 	for _, r := range []*Store{s, other, b.open()} {
-		shows(t, r, "x", "0  1=new")
-		shows(t, r, "y", "0  1=new")
+		wantContents(t, r, "x", "0  1=new")
+		wantContents(t, r, "y", "0  1=new")
 	}
 	do(t, s, note("x", 4, 1, "older than what is there"))
-	shows(t, b.open(), "x", "0  1=new")
+	wantContents(t, b.open(), "x", "0  1=new")
 }
 
 // Each acknowledged record is in both copies of its slot, whether the file was made for it,
@@ -210,7 +210,7 @@ func TestAFreedSlotThatIsNeededAgainWaitsAnew(t *testing.T) {
 			func(_ *bench, s, _ *Store) { do(t, s, put("x", 3, 1, "back")) },
 			func(b *bench, s, other *Store) { do(t, other, put("x", 4, 2, "greater still")); leaves(b, s, other) }, 1,
 		},
-		"its writer comes back with what he wrote before, and leaves": {
+		"its writer comes back with its earlier record, and leaves": {
 			func(_ *bench, s, _ *Store) { do(t, s, put("x", 1, 1, "data")) }, leaves, 1,
 		},
 		"its writer comes back and stays": {
@@ -292,7 +292,7 @@ func TestNotesAreInOrder(t *testing.T) {
 		do(t, s, note("x", 1, w, "n"))
 		do(t, other, note("x", 1, w+1, "n"))
 	}
-	shows(t, b.open(), "x", "0  1=n 2=n 3=n 4=n 5=n 6=n 7=n 8=n 9=n 10=n")
+	wantContents(t, b.open(), "x", "0  1=n 2=n 3=n 4=n 5=n 6=n 7=n 8=n 9=n 10=n")
 }
 
 // A handle that moves to a new file knows what is in it: each record in a slot of its own, whole,

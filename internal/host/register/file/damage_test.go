@@ -117,7 +117,7 @@ func TestDamage(t *testing.T) {
 			expect := func(when string) {
 				for name, bad := range map[string]bool{"x": tt.xFails, "y": tt.yFails} {
 					if bad {
-						fails(t, reader, query(name), register.ErrDamaged)
+						wantFailure(t, reader, query(name), register.ErrDamaged)
 					} else if st := state(t, reader, name); string(st.Data) != name {
 						t.Errorf("%s: %s shows %q", when, name, st.Data)
 					}
@@ -131,8 +131,8 @@ func TestDamage(t *testing.T) {
 			if got := state(t, reader, "x").Floor; got != tt.floor {
 				t.Errorf("floor %d in the first answer, want %d", got, tt.floor)
 			}
-			shows(t, reader, "x", tt.x)
-			shows(t, reader, "y", tt.y)
+			wantContents(t, reader, "x", tt.x)
+			wantContents(t, reader, "y", tt.y)
 			// It is raised once, and not for each write.
 			do(t, reader, put("z", tt.floor+1, 2, "z"))
 			b.clock.pass(testWait)
@@ -171,7 +171,7 @@ func TestDamageWhileASlotPasses(t *testing.T) {
 			}
 			return 0, errCrash
 		}
-		fails(t, s, put("new", 3, 1, "new"), errCrash)
+		wantFailure(t, s, put("new", 3, 1, "new"), errCrash)
 		place := die(s)
 		if s.slots[key{writer(1), "new"}].at != at {
 			t.Fatal("another slot was taken")
@@ -180,7 +180,7 @@ func TestDamageWhileASlotPasses(t *testing.T) {
 		reader := b.open()
 		for _, name := range []string{"old", "new"} {
 			if name == blamed {
-				fails(t, reader, query(name), register.ErrDamaged)
+				wantFailure(t, reader, query(name), register.ErrDamaged)
 			} else {
 				do(t, reader, query(name))
 			}
@@ -195,17 +195,17 @@ func TestDamageIsHealedByWhoLives(t *testing.T) {
 		s, other := b.open(), b.open()
 		do(t, s, put("x", 3, 1, "x"))
 		flip(t, b, s.home.place, at)
-		shows(t, s, "x", "3 x")
-		shows(t, other, "x", "3 x")
+		wantContents(t, s, "x", "3 x")
+		wantContents(t, other, "x", "3 x")
 		for _, size := range []int64{0, 5000, int64(placeSize(20))} {
 			if err := os.Truncate(filepath.Join(b.dir, handlesDir, s.home.place), size); err != nil {
 				t.Fatal(err)
 			}
-			shows(t, s, "x", "3 x")
-			shows(t, other, "x", "3 x")
+			wantContents(t, s, "x", "3 x")
+			wantContents(t, other, "x", "3 x")
 		}
 		do(t, s, put("x", 4, 1, "on"))
-		shows(t, other, "x", "4 on")
+		wantContents(t, other, "x", "4 on")
 		if got := len(b.handles()); got != 1 {
 			t.Errorf("%d files, want one", got)
 		}
@@ -221,15 +221,15 @@ func TestDamageThatChanges(t *testing.T) {
 	reader := b.open()
 	at := copyAt(leastSlots, 0, 0)
 	flip(t, b, place, at)
-	fails(t, reader, query("x"), register.ErrDamaged)
+	wantFailure(t, reader, query("x"), register.ErrDamaged)
 	b.clock.pass(testWait / 2)
 	change(t, b, place, at+300, 1, func(p []byte) { p[0] = 7 })
-	fails(t, reader, query("x"), register.ErrDamaged)
+	wantFailure(t, reader, query("x"), register.ErrDamaged)
 	b.clock.pass(testWait - 1)
-	fails(t, reader, query("x"), register.ErrDamaged)
+	wantFailure(t, reader, query("x"), register.ErrDamaged)
 	change(t, b, place, at+300, 1, func(p []byte) { p[0] = 0 })
 	flip(t, b, place, at)
-	shows(t, reader, "x", "3 x")
+	wantContents(t, reader, "x", "3 x")
 }
 
 // A newer program's block is no damage, however long it stays as it is: its writer may hold

@@ -371,9 +371,9 @@ func (k *areaKeeper) recover(s *Store) error {
 	return s.write(bad)
 }
 
-func (k *areaKeeper) failed(s *Store, _ []*slot, err error) { s.home.doubt = err }
+func (k *areaKeeper) noteFailure(s *Store, _ []*slot, err error) { s.home.doubt = err }
 
-func (k *areaKeeper) ours(h *home) error { return h.f.(*area).claim.check() }
+func (k *areaKeeper) checkOwner(h *home) error { return h.f.(*area).claim.check() }
 
 func (k *areaKeeper) leave(s *Store, _ bool) { s.home.f.(*area).claim.release() }
 

@@ -72,15 +72,15 @@ func TestDevice(t *testing.T) {
 		}
 		do(t, s, put("x", 1, 1, "one"), note("x", 1, 1, "n"))
 		do(t, other, put("x", 2, 2, "two"))
-		shows(t, s, "x", "2 two 1=n")
+		wantContents(t, s, "x", "2 two 1=n")
 		s.Close()
 		onlooker, err := Open(path, Options{Clock: realClock, ReadOnly: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer onlooker.Close()
-		shows(t, onlooker, "x", "2 two 1=n")
-		fails(t, onlooker, put("x", 3, 3, "three"), errReadOnly)
+		wantContents(t, onlooker, "x", "2 two 1=n")
+		wantFailure(t, onlooker, put("x", 3, 3, "three"), errReadOnly)
 		handles := 0
 		for h, err := range onlooker.Dump() {
 			if err != nil || h.Holder != "a test" || h.Slots != areaSlots {

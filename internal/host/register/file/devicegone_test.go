@@ -85,7 +85,7 @@ func TestTheHeaderOfADeviceIsLost(t *testing.T) {
 			if _, err := f.WriteAt(header, 0); err != nil {
 				t.Fatal(err)
 			}
-			shows(t, s, "x", "3 three")
+			wantContents(t, s, "x", "3 three")
 		}
 	})
 }
@@ -127,7 +127,7 @@ func TestTheHeaderOfADeviceIsNotRead(t *testing.T) {
 			t.Errorf("the header is not read: %v, want the device's error and nothing else", r.Err)
 		}
 		dev.unread.Store(false)
-		shows(t, s, "x", "1 one")
+		wantContents(t, s, "x", "1 one")
 	})
 }
 
@@ -147,9 +147,9 @@ func TestTheHeaderOfTheOwnAreaIsMended(t *testing.T) {
 			t.Fatal(err)
 		}
 		dev.unwritten.Store(true)
-		fails(t, s, query("x"), errBlind)
+		wantFailure(t, s, query("x"), errBlind)
 		dev.unwritten.Store(false)
-		shows(t, s, "x", "1 one")
+		wantContents(t, s, "x", "1 one")
 		for h, err := range s.Dump() {
 			if err != nil || h.Damage != nil || h.ID != s.home.id || h.Slots != areaSlots {
 				t.Errorf("then the handle is shown as %+v, %v; want its header as it was", h, err)

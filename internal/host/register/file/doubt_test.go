@@ -81,7 +81,7 @@ func TestTheNewFileIsTakenAwayAtOnce(t *testing.T) {
 		}
 		return 0, nil
 	}
-	fails(t, s, put("x", 2, 1, "two"), unix.EIO) // so that the next write goes to a new file
+	wantFailure(t, s, put("x", 2, 1, "two"), unix.EIO) // so that the next write goes to a new file
 	f.fail = func(step, path string, _ int) (int, error) {
 		if step == "stat" {
 			sys.broken = true
@@ -95,8 +95,8 @@ func TestTheNewFileIsTakenAwayAtOnce(t *testing.T) {
 	f.fail, sys.broken = nil, false
 	s.Do([]register.Op{query("x")})
 	b.clock.pass(testWait)
-	shows(t, s, "x", "3 three")
-	shows(t, b.open(), "x", "3 three")
+	wantContents(t, s, "x", "3 three")
+	wantContents(t, b.open(), "x", "3 three")
 }
 
 // A file that another host has removed since it was opened cannot be read any more: there is a new
@@ -144,7 +144,7 @@ func TestAnOnlookerWithoutAHeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	shows(t, s, "x", "3 three")
+	wantContents(t, s, "x", "3 three")
 	if err := os.Remove(filepath.Join(b.dir, headerName)); err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestAnOnlookerClosesItsDevice(t *testing.T) {
 	}
 }
 
-// A writer leaves while nothing of the store counts: his slot is used anew all the same, when
+// A writer leaves while nothing of the store counts: its slot is used anew all the same, when
 // the store is back. Else the slots of a handle would fill up.
 func TestLeavingAStoreThatIsGone(t *testing.T) {
 	for _, batch := range [][]register.Op{{leave("x", 1)}, {query("y"), leave("x", 1)}} {
@@ -178,7 +178,7 @@ func TestLeavingAStoreThatIsGone(t *testing.T) {
 		if err := os.Remove(filepath.Join(b.dir, handlesDir, s.home.place)); err != nil {
 			t.Fatal(err)
 		}
-		fails(t, s, query("y"), register.ErrGone)
+		wantFailure(t, s, query("y"), register.ErrGone)
 		s.Do(batch)
 		for range 3 {
 			b.clock.pass(testWait)

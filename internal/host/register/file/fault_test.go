@@ -300,11 +300,11 @@ func TestAFailedPutMayAppear(t *testing.T) {
 	reader := b.open()
 	do(t, s, put("x", 1, 1, "one"))
 	broken = true
-	fails(t, s, put("x", 2, 1, "two"), unix.EIO)
-	shows(t, reader, "x", "2 two")
+	wantFailure(t, s, put("x", 2, 1, "two"), unix.EIO)
+	wantContents(t, reader, "x", "2 two")
 	broken = false
 	do(t, s, note("x", 1, 1, "n"))
-	shows(t, reader, "x", "2 two 1=n")
+	wantContents(t, reader, "x", "2 two 1=n")
 }
 
 // A write that got stuck and comes in late does no harm: the handle has moved.
@@ -338,15 +338,15 @@ func TestAStuckWrite(t *testing.T) {
 			}
 			return 0, nil
 		}
-		fails(t, s, put("x", seq, 1, fmt.Sprint(seq)), unix.EIO)
+		wantFailure(t, s, put("x", seq, 1, fmt.Sprint(seq)), unix.EIO)
 		do(t, s, put("x", seq, 1, fmt.Sprint(seq)))
 		for _, land := range stuck {
 			land()
 		}
 		stuck = nil
 		want := fmt.Sprintf("%d %d", seq, seq)
-		shows(t, s, "x", want)
-		shows(t, reader, "x", want)
+		wantContents(t, s, "x", want)
+		wantContents(t, reader, "x", want)
 	}
 }
 
@@ -374,9 +374,9 @@ func TestAFullDisk(t *testing.T) {
 		full = false
 		do(t, s, put("x", 2, 1, "two"))
 		full = true // as on a filesystem that copies on write
-		fails(t, s, put("x", 3, 1, "three"), errno)
+		wantFailure(t, s, put("x", 3, 1, "three"), errno)
 		full = false
-		shows(t, s, "x", "3 three")
+		wantContents(t, s, "x", "3 three")
 	}
 }
 
@@ -388,11 +388,11 @@ func TestReadErrorsAreNotDamage(t *testing.T) {
 	b.files = f
 	s := b.open()
 	for range 3 {
-		fails(t, s, query("x"), unix.EIO)
+		wantFailure(t, s, query("x"), unix.EIO)
 		b.clock.pass(testWait)
 	}
 	f.works = true
-	shows(t, s, "x", "1 one")
+	wantContents(t, s, "x", "1 one")
 }
 
 type unreadable struct {
@@ -430,7 +430,7 @@ func TestALookThatTakesTooLong(t *testing.T) {
 				}
 			}
 		}
-		shows(t, s, "x", "1 one")
+		wantContents(t, s, "x", "1 one")
 		if want := 1 + int(pause/longest); opened != want {
 			t.Errorf("a look that takes %v: the place was read %d times, want %d", pause, opened, want)
 		}
@@ -492,7 +492,7 @@ func TestHandlesThatComeAndGoDuringALook(t *testing.T) {
 					}
 				}
 			})
-			shows(t, reader, "x", "2 two")
+			wantContents(t, reader, "x", "2 two")
 			if !moved {
 				t.Error("nothing moved")
 			}

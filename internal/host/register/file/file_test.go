@@ -119,8 +119,8 @@ func state(t testing.TB, s *Store, name string) quorumregister.State {
 	return do(t, s, query(name))[0].Value.(quorumregister.State)
 }
 
-// shows checks a register's contents: "seq data", and its notes as "writer=note".
-func shows(t testing.TB, s *Store, name, want string) {
+// wantContents checks a register's contents: "seq data", and its notes as "writer=note".
+func wantContents(t testing.TB, s *Store, name, want string) {
 	t.Helper()
 	st := state(t, s, name)
 	got := fmt.Sprintf("%d %s", st.Version.Seq, st.Data)
@@ -132,8 +132,8 @@ func shows(t testing.TB, s *Store, name, want string) {
 	}
 }
 
-// fails checks that one operation fails with an error that wraps another.
-func fails(t testing.TB, s *Store, op register.Op, want error) {
+// wantFailure checks that one operation fails with an error that wraps another.
+func wantFailure(t testing.TB, s *Store, op register.Op, want error) {
 	t.Helper()
 	if r := s.Do([]register.Op{op})[0]; !errors.Is(r.Err, want) {
 		t.Errorf("%T %q: %v (%v), want an error that wraps %q", op.Op, op.Name, r.Err, r.Value, want)

@@ -114,9 +114,9 @@ func (s *Store) image(h *home, slots []*slot) []byte {
 	return image
 }
 
-func (fileKeeper) failed(s *Store, _ []*slot, err error) { s.home.doubt = err }
+func (fileKeeper) noteFailure(s *Store, _ []*slot, err error) { s.home.doubt = err }
 
-func (k fileKeeper) ours(h *home) error {
+func (k fileKeeper) checkOwner(h *home) error {
 	st, err := k.dir.files.stat(k.dir.pathOf(h.place))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -21,13 +21,13 @@ func TestTheOwnFileIsTakenAway(t *testing.T) {
 		if err := os.Remove(filepath.Join(b.dir, handlesDir, s.home.place)); err != nil {
 			t.Fatal(err)
 		}
-		fails(t, s, op, register.ErrGone)
+		wantFailure(t, s, op, register.ErrGone)
 		// The written record is there again.
 		if st := state(t, other, "x"); st.Version.Seq < 3 {
 			t.Errorf("after a %T: x shows version %d, want 3 or later", op.Op, st.Version.Seq)
 		}
 		b.clock.pass(testWait - 1)
-		fails(t, s, query("x"), register.ErrGone)
+		wantFailure(t, s, query("x"), register.ErrGone)
 		b.clock.pass(1)
 		do(t, s, put("y", 1, 1, "y"))
 		if st := state(t, other, "x"); st.Version.Seq < 3 {
@@ -48,10 +48,10 @@ func TestTheFileOfABusyHandleIsTakenAway(t *testing.T) {
 	if err := os.Remove(filepath.Join(b.dir, handlesDir, s.home.place)); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, s, query("x"), register.ErrGone)
-	fails(t, s, query("x"), register.ErrGone)
+	wantFailure(t, s, query("x"), register.ErrGone)
+	wantFailure(t, s, query("x"), register.ErrGone)
 	b.clock.pass(testWait)
-	shows(t, s, "x", "5 data")
+	wantContents(t, s, "x", "5 data")
 }
 
 // The records of a file that was taken away are written again before any operation is
@@ -71,14 +71,14 @@ func TestWhatWasTakenAwayCannotBeWrittenAgain(t *testing.T) {
 		}
 		return 0, nil
 	}
-	fails(t, s, query("x"), register.ErrGone)
+	wantFailure(t, s, query("x"), register.ErrGone)
 	b.clock.pass(testWait)
 	for range 2 {
-		fails(t, s, query("x"), unix.ENOSPC)
-		fails(t, s, put("y", 1, 1, "one"), unix.ENOSPC)
+		wantFailure(t, s, query("x"), unix.ENOSPC)
+		wantFailure(t, s, put("y", 1, 1, "one"), unix.ENOSPC)
 	}
 	f.fail = nil
-	shows(t, s, "x", "3 three")
+	wantContents(t, s, "x", "3 three")
 	// From then on a full disk is in the way of nobody that only asks.
 	s.home.doubt = errors.New("a write failed")
 	f.fail = func(step, _ string, _ int) (int, error) {
@@ -87,7 +87,7 @@ func TestWhatWasTakenAwayCannotBeWrittenAgain(t *testing.T) {
 		}
 		return 0, nil
 	}
-	shows(t, s, "x", "3 three")
+	wantContents(t, s, "x", "3 three")
 }
 
 // A file of the same name that is not the same counts as gone.
@@ -104,9 +104,9 @@ func TestTheOwnFileIsReplaced(t *testing.T) {
 	if err := os.WriteFile(path, p, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, s, put("x", 4, 1, "four"), register.ErrGone)
+	wantFailure(t, s, put("x", 4, 1, "four"), register.ErrGone)
 	b.clock.pass(testWait)
-	shows(t, s, "x", "4 four")
+	wantContents(t, s, "x", "4 four")
 }
 
 // One that had not changed for long was removed by right: its handle goes on.
@@ -128,7 +128,7 @@ func TestTheOwnFileIsRemovedByRight(t *testing.T) {
 			t.Errorf("after a %T: x shows version %d, want 3 or later", op.Op, st.Version.Seq)
 		}
 		do(t, s, put("x", 5, 1, "five"))
-		shows(t, other, "y", "5 still there")
+		wantContents(t, other, "y", "5 still there")
 	}
 }
 
@@ -141,18 +141,18 @@ func TestTheDirectoryVanishes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(away)
-	fails(t, s, query("x"), register.ErrGone)
-	fails(t, s, put("x", 4, 1, "four"), register.ErrGone)
-	fails(t, idle, query("x"), register.ErrGone)
-	fails(t, idle, put("y", 1, 2, "y"), register.ErrGone)
+	wantFailure(t, s, query("x"), register.ErrGone)
+	wantFailure(t, s, put("x", 4, 1, "four"), register.ErrGone)
+	wantFailure(t, idle, query("x"), register.ErrGone)
+	wantFailure(t, idle, put("y", 1, 2, "y"), register.ErrGone)
 	if _, err := s.Names(); err == nil || !strings.Contains(err.Error(), "bring it back") {
 		t.Errorf("Names: %v, want advice", err)
 	}
 	if err := os.Rename(away, b.dir); err != nil {
 		t.Fatal(err)
 	}
-	shows(t, s, "x", "4 four") // it was tried, so it may be there
-	shows(t, idle, "x", "4 four")
+	wantContents(t, s, "x", "4 four") // it was tried, so it may be there
+	wantContents(t, idle, "x", "4 four")
 }
 
 func TestAnotherStoreTakesThePlace(t *testing.T) {
@@ -168,8 +168,8 @@ func TestAnotherStoreTakesThePlace(t *testing.T) {
 	if err := Init(b.dir, h, InitOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, s, query("x"), register.ErrMismatch)
-	fails(t, s, put("x", 4, 1, "four"), register.ErrMismatch)
+	wantFailure(t, s, query("x"), register.ErrMismatch)
+	wantFailure(t, s, put("x", 4, 1, "four"), register.ErrMismatch)
 	if got := b.handles(); len(got) != 0 {
 		t.Errorf("files %v in the other store, want none", got)
 	}
@@ -197,7 +197,7 @@ func TestAHandleOfAnotherStore(t *testing.T) {
 	if err := os.Rename(from, to); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, b.open(), query("x"), register.ErrMismatch)
+	wantFailure(t, b.open(), query("x"), register.ErrMismatch)
 }
 
 // A copied machine goes on as the same handle. The handle that meets the other's write
@@ -217,9 +217,9 @@ func TestTwins(t *testing.T) {
 			do(t, s, put("x", 4, 1, "four"))
 			s, twin = twin, s
 		}
-		fails(t, s, query("x"), register.ErrGone)
-		fails(t, s, query("x"), register.ErrGone)
-		fails(t, s, put("x", 9, 1, "nine"), register.ErrGone)
+		wantFailure(t, s, query("x"), register.ErrGone)
+		wantFailure(t, s, query("x"), register.ErrGone)
+		wantFailure(t, s, put("x", 9, 1, "nine"), register.ErrGone)
 		do(t, twin, query("x"))
 		do(t, twin, put("x", 10, 1, "ten"))
 	}
@@ -235,10 +235,10 @@ func TestTheFileGoesBack(t *testing.T) {
 	change(t, b, s.home.place, 0, size, func(p []byte) { old = append(old, p...) })
 	do(t, s, put("x", 4, 1, "four"))
 	change(t, b, s.home.place, 0, size, func(p []byte) { copy(p, old) })
-	fails(t, s, query("x"), register.ErrGone)
-	shows(t, other, "x", "4 four")
+	wantFailure(t, s, query("x"), register.ErrGone)
+	wantContents(t, other, "x", "4 four")
 	b.clock.pass(testWait)
-	shows(t, s, "x", "4 four")
+	wantContents(t, s, "x", "4 four")
 }
 
 func TestStrangeThingsAmongTheHandles(t *testing.T) {
@@ -248,7 +248,7 @@ func TestStrangeThingsAmongTheHandles(t *testing.T) {
 	for _, name := range []string{".nfs000001", "notes.txt", strings.Repeat("a", 31), strings.Repeat("A", 32)} {
 		write(t, b.dir, handlesDir+"/"+name, []byte("?"))
 	}
-	shows(t, s, "x", "3 three")
+	wantContents(t, s, "x", "3 three")
 	if err := os.Mkdir(filepath.Join(b.dir, handlesDir, strings.Repeat("a", 32)), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -316,6 +316,6 @@ func TestTheHeaderIsLost(t *testing.T) {
 		if err := os.WriteFile(path, header, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		shows(t, s, "x", "3 three")
+		wantContents(t, s, "x", "3 three")
 	}
 }

@@ -55,9 +55,9 @@ type keeper interface {
 	// recover repairs the own place, with all its records.
 	recover(s *Store) error
 	// failed notes that a write of slots failed.
-	failed(s *Store, slots []*slot, err error)
+	noteFailure(s *Store, slots []*slot, err error)
 	// ours reports whether others look for our records where we wrote them.
-	ours(h *home) error
+	checkOwner(h *home) error
 	// check reports whether the store is still there at all.
 	check(s *Store) error
 	// leave gives the place up after the last write, altogether if forget says that nobody needs
@@ -84,7 +84,7 @@ func (s *Store) keep(dirty []*slot) error {
 	if err := s.write(left); err != nil {
 		return err
 	}
-	if err := s.keeper.ours(s.home); err != nil {
+	if err := s.keeper.checkOwner(s.home); err != nil {
 		err = s.gone(err)
 		if s.home != nil { // the check failed
 			s.unsure(dirty, err)
@@ -191,7 +191,7 @@ func (s *Store) writeCopies(slots []*slot, bare bool) error {
 				n++
 			}
 			if err := s.writeRun(rest[:n], c, bare); err != nil {
-				s.keeper.failed(s, slots, err)
+				s.keeper.noteFailure(s, slots, err)
 				return fmt.Errorf("write to %s: %w", s.path, advise(err))
 			}
 			rest = rest[n:]
@@ -254,7 +254,7 @@ func (s *Store) verify() error {
 	if h == nil {
 		return nil
 	}
-	if err := s.keeper.ours(h); err != nil {
+	if err := s.keeper.checkOwner(h); err != nil {
 		return s.gone(err)
 	}
 	g := s.lookout.sights[h.place]

@@ -209,7 +209,7 @@ func TestMemoryFilesystem(t *testing.T) {
 		t.Error("the store does not know that it is single-host")
 	}
 	do(t, s, put("x", 1, 1, "x"))
-	shows(t, s, "x", "1 x")
+	wantContents(t, s, "x", "1 x")
 }
 
 func TestNFSMounts(t *testing.T) {

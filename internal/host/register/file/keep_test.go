@@ -15,12 +15,12 @@ import (
 // toldKeeper answers as a test says, and notes its calls.
 type toldKeeper struct {
 	keeper
-	checks, is, recovers error // the results of check, ours and recover
+	checks, is, recovers error // the results of check, checkOwner and recover
 	did                  []string
 }
 
-func (k *toldKeeper) check(*Store) error { k.did = append(k.did, "check"); return k.checks }
-func (k *toldKeeper) ours(*home) error   { k.did = append(k.did, "ours"); return k.is }
+func (k *toldKeeper) check(*Store) error     { k.did = append(k.did, "check"); return k.checks }
+func (k *toldKeeper) checkOwner(*home) error { k.did = append(k.did, "checkOwner"); return k.is }
 
 func (k *toldKeeper) recover(s *Store) error {
 	k.did = append(k.did, "recover")
@@ -37,8 +37,8 @@ func (k *toldKeeper) leave(_ *Store, forget bool) {
 	k.did = append(k.did, fmt.Sprintf("leave, forget: %v", forget))
 }
 
-func (k *toldKeeper) failed(s *Store, _ []*slot, err error) {
-	k.did = append(k.did, "failed")
+func (k *toldKeeper) noteFailure(s *Store, _ []*slot, err error) {
+	k.did = append(k.did, "noteFailure")
 	s.home.doubt = err
 }
 
@@ -133,16 +133,16 @@ func TestWhatIsKept(t *testing.T) {
 		doubt  error
 		writes bool // at the home that there is in the end
 	}{
-		"all is well":                       {did: []string{"ours"}, writes: true},
-		"there is no home":                  {before: func(s *Store) { s.home = nil }, did: []string{"recover", "ours"}, writes: true},
-		"the home is in doubt":              {before: func(s *Store) { s.home.doubt = errHost }, did: []string{"recover", "ours"}, writes: true},
-		"there is no room":                  {before: func(s *Store) { s.slots[key{writer(1), "x"}].at = nowhere }, did: []string{"recover", "ours"}, writes: true},
+		"all is well":                       {did: []string{"checkOwner"}, writes: true},
+		"there is no home":                  {before: func(s *Store) { s.home = nil }, did: []string{"recover", "checkOwner"}, writes: true},
+		"the home is in doubt":              {before: func(s *Store) { s.home.doubt = errHost }, did: []string{"recover", "checkOwner"}, writes: true},
+		"there is no room":                  {before: func(s *Store) { s.slots[key{writer(1), "x"}].at = nowhere }, did: []string{"recover", "checkOwner"}, writes: true},
 		"it cannot be made good":            {keeper: toldKeeper{recovers: errHost}, before: func(s *Store) { s.home = nil }, err: errHost, did: []string{"recover"}, dirty: true},
-		"the write fails":                   {before: func(s *Store) { s.home.f.(*toldFile).fails = errHost }, err: errHost, did: []string{"failed"}, dirty: true, doubt: errHost},
-		"nobody can tell where it is":       {keeper: toldKeeper{is: errHost}, err: errHost, did: []string{"ours", "check"}, dirty: true, doubt: errHost, writes: true},
-		"it was condemned":                  {keeper: toldKeeper{is: errCondemned}, did: []string{"ours", "check", "recover"}},
-		"its claim has run out":             {keeper: toldKeeper{is: register.ErrGone}, err: register.ErrGone, did: []string{"ours", "check", "recover"}, dirty: true},
-		"it was condemned, and no other is": {keeper: toldKeeper{is: errCondemned, recovers: errHost}, err: errHost, did: []string{"ours", "check", "recover"}, dirty: true},
+		"the write fails":                   {before: func(s *Store) { s.home.f.(*toldFile).fails = errHost }, err: errHost, did: []string{"noteFailure"}, dirty: true, doubt: errHost},
+		"nobody can tell where it is":       {keeper: toldKeeper{is: errHost}, err: errHost, did: []string{"checkOwner", "check"}, dirty: true, doubt: errHost, writes: true},
+		"it was condemned":                  {keeper: toldKeeper{is: errCondemned}, did: []string{"checkOwner", "check", "recover"}},
+		"its claim has run out":             {keeper: toldKeeper{is: register.ErrGone}, err: register.ErrGone, did: []string{"checkOwner", "check", "recover"}, dirty: true},
+		"it was condemned, and no other is": {keeper: toldKeeper{is: errCondemned, recovers: errHost}, err: errHost, did: []string{"checkOwner", "check", "recover"}, dirty: true},
 	} {
 		k := tt.keeper
 		s, c := toldStore(&k)

@@ -188,14 +188,15 @@ func (l *Lifelines) Ended(id machine.ID, stamp uint64) bool {
 	}
 	defer f.Close()
 	st, err := f.Stat()
-	if err != nil || !st.Mode.IsRegular() || !f.Local() || !l.says(f, id, stamp, st) {
+	if err != nil || !st.Mode.IsRegular() || !f.Local() || !l.isOf(f, id, stamp, st) {
 		return false
 	}
 	free, err := f.Lock(true) // others may look, too
-	return err == nil && free && l.says(f, id, stamp, st)
+	return err == nil && free && l.isOf(f, id, stamp, st)
 }
 
-func (l *Lifelines) says(f File, id machine.ID, stamp uint64, st Info) bool {
+// isOf reports whether a file is the lifeline of a claim.
+func (l *Lifelines) isOf(f File, id machine.ID, stamp uint64, st Info) bool {
 	b := make([]byte, lifelineSize+1)
 	n, err := f.ReadAt(b, 0)
 	return err == io.EOF && bytes.Equal(b[:n], l.content(id, stamp, st))

@@ -165,7 +165,7 @@ type onlooker struct{ keeper }
 
 var errReadOnly = errors.New("the store was opened to look only")
 
-func (onlooker) recover(*Store) error          { return errReadOnly }
-func (onlooker) failed(*Store, []*slot, error) {}
-func (onlooker) ours(*home) error              { return nil }
-func (onlooker) leave(*Store, bool)            {}
+func (onlooker) recover(*Store) error               { return errReadOnly }
+func (onlooker) noteFailure(*Store, []*slot, error) {}
+func (onlooker) checkOwner(*home) error             { return nil }
+func (onlooker) leave(*Store, bool)                 {}

@@ -27,13 +27,13 @@ func TestTheStoreComesBackAfterAnother(t *testing.T) {
 	if err := errors.Join(os.Mkdir(b.dir, 0o700), Init(b.dir, h, InitOptions{})); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, s, query("x"), register.ErrMismatch)
+	wantFailure(t, s, query("x"), register.ErrMismatch)
 	if err := errors.Join(os.RemoveAll(b.dir), os.Rename(away, b.dir)); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, s, query("x"), register.ErrMismatch)
-	fails(t, s, put("x", 4, 1, "four"), register.ErrMismatch)
-	shows(t, b.open(), "x", "3 three")
+	wantFailure(t, s, query("x"), register.ErrMismatch)
+	wantFailure(t, s, put("x", 4, 1, "four"), register.ErrMismatch)
+	wantContents(t, b.open(), "x", "3 three")
 }
 
 // A store that cannot be read is shown as such, and not as one without handles.

@@ -32,7 +32,7 @@ func TestWhoIsRefusedKeepsNoSlot(t *testing.T) {
 		}
 		do(t, s, leave("a", 2), leave("b", 3))
 		if r := s.Do([]register.Op{put("c", 4, 4, "data")})[0]; r.Err != nil {
-			t.Errorf("a slot was free before two were refused who have left, and is not any more: %v", r.Err)
+			t.Errorf("a slot was free before two were refused that have left, and is not any more: %v", r.Err)
 		}
 	})
 }
@@ -55,11 +55,11 @@ func TestWhoFoundNoRoomIsForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 		until(t, "the claim is lost", func() bool { return c.check() != nil })
-		fails(t, s, put("r0", 10, 1, "on"), register.ErrGone)
+		wantFailure(t, s, put("r0", 10, 1, "on"), register.ErrGone)
 		if r := s.Do([]register.Op{put("r0", 10, 1, "on")})[0]; r.Err != nil {
 			t.Errorf("six were refused, have left, and are given places when the handle moves: %v", r.Err)
 		}
-		shows(t, s, "r3", "4 data")
+		wantContents(t, s, "r3", "4 data")
 	})
 }
 
@@ -76,23 +76,23 @@ func TestWhoCameToAFullDiskIsForgotten(t *testing.T) {
 	}}
 	s := b.open()
 	for i := range byte(5) {
-		fails(t, s, enter("x", i), unix.ENOSPC)
-		fails(t, s, put("x", 1, i, "data"), unix.ENOSPC)
+		wantFailure(t, s, enter("x", i), unix.ENOSPC)
+		wantFailure(t, s, put("x", 1, i, "data"), unix.ENOSPC)
 		do(t, s, leave("x", i))
 		s.Do([]register.Op{put("y", 1, i, "data"), leave("y", i)})
 	}
 	if n := len(s.slots); n != 0 {
-		t.Errorf("%d slots are kept for writers who have left, and of whom nothing was written", n)
+		t.Errorf("%d slots are kept for writers that have left without a record", n)
 	}
 	full = false
 	do(t, s, put("x", 2, 9, "two"))
-	shows(t, s, "x", "2 two")
+	wantContents(t, s, "x", "2 two")
 	// Records that may have been written are kept.
 	full = true
-	fails(t, s, put("x", 3, 9, "three"), unix.ENOSPC)
+	wantFailure(t, s, put("x", 3, 9, "three"), unix.ENOSPC)
 	do(t, s, leave("x", 9))
 	full = false
-	shows(t, s, "x", "3 three")
+	wantContents(t, s, "x", "3 three")
 }
 
 // A handle can write so many registers, and says so when it is asked for more.

@@ -21,18 +21,18 @@ import (
 func TestWhatOneHandleWritesAnotherReads(t *testing.T) {
 	b := newBench(t, InitOptions{})
 	s, other := b.open(), b.open()
-	shows(t, s, "x", "0 ")
+	wantContents(t, s, "x", "0 ")
 	do(t, s, put("x", 1, 1, "one"), note("x", 1, 1, "mine"), put("y", 7, 1, "seven"))
 	for _, r := range []*Store{s, other} {
-		shows(t, r, "x", "1 one 1=mine")
-		shows(t, r, "y", "7 seven")
-		shows(t, r, "z", "0 ")
+		wantContents(t, r, "x", "1 one 1=mine")
+		wantContents(t, r, "y", "7 seven")
+		wantContents(t, r, "z", "0 ")
 		if got := state(t, r, "z").Floor; got != 7 {
 			t.Errorf("floor %d, want 7: the greatest of all registers", got)
 		}
 	}
 	do(t, other, put("x", 2, 2, "two"), note("x", 1, 2, "theirs"))
-	shows(t, s, "x", "2 two 1=mine 2=theirs")
+	wantContents(t, s, "x", "2 two 1=mine 2=theirs")
 	if got := s.Header(); got != testHeader {
 		t.Errorf("header %+v, want %+v", got, testHeader)
 	}
@@ -44,12 +44,12 @@ func TestTheGreaterVersionWins(t *testing.T) {
 	do(t, s, put("x", 5, 1, "five"), note("x", 5, 1, "new"))
 	do(t, s, put("x", 4, 1, "four"), note("x", 4, 1, "old"))
 	do(t, other, put("x", 5, 0, "a lesser writer"))
-	shows(t, s, "x", "5 five 1=new")
+	wantContents(t, s, "x", "5 five 1=new")
 	do(t, other, put("x", 5, 2, "a greater writer"))
-	shows(t, s, "x", "5 a greater writer 1=new")
+	wantContents(t, s, "x", "5 a greater writer 1=new")
 	// A write-back of another's version goes into the own slot.
 	do(t, s, register.Op{Name: "x", Writer: writer(3), Op: quorumregister.Put{Version: version(6, 9), Data: []byte("another's")}})
-	shows(t, other, "x", "6 another's 1=new")
+	wantContents(t, other, "x", "6 another's 1=new")
 }
 
 func TestWhatWasWrittenOutlivesTheHandle(t *testing.T) {
@@ -62,7 +62,7 @@ func TestWhatWasWrittenOutlivesTheHandle(t *testing.T) {
 	if r := s.Do([]register.Op{query("x")})[0]; r.Err == nil {
 		t.Error("a closed store answers")
 	}
-	shows(t, b.open(), "x", "3 kept")
+	wantContents(t, b.open(), "x", "3 kept")
 }
 
 func TestBadOperations(t *testing.T) {
@@ -99,10 +99,10 @@ func TestAnOnlookerWritesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fails(t, s, put("x", 1, 1, "no"), errReadOnly)
-	shows(t, s, "x", "0 ")
+	wantFailure(t, s, put("x", 1, 1, "no"), errReadOnly)
+	wantContents(t, s, "x", "0 ")
 	do(t, b.open(), put("x", 1, 1, "yes"))
-	shows(t, s, "x", "1 yes")
+	wantContents(t, s, "x", "1 yes")
 	s.Close()
 	if got := b.handles(); len(got) != 1 {
 		t.Errorf("files %v, want the other's only", got)
@@ -129,9 +129,9 @@ func TestManyRegisters(t *testing.T) {
 	}
 	want = append(want[:39:39], "lent")
 	for _, name := range want[:39] {
-		shows(t, other, name, "39 round 39")
+		wantContents(t, other, name, "39 round 39")
 	}
-	shows(t, other, "lent", "1 lent for the call only")
+	wantContents(t, other, "lent", "1 lent for the call only")
 	got, err := other.Names()
 	slices.Sort(want)
 	if err != nil || !slices.Equal(got, want) {
@@ -267,7 +267,7 @@ func TestTheSameVersionTwice(t *testing.T) {
 			do(t, s, put(fmt.Sprint("other ", i, j), 6, byte(i), "data"))
 		}
 	}
-	shows(t, b.open(), "x", "5 five")
+	wantContents(t, b.open(), "x", "5 five")
 }
 
 func TestCloseRemovesWhatNobodyNeeds(t *testing.T) {
@@ -292,7 +292,7 @@ func TestEachRecordIsAWitness(t *testing.T) {
 			do(t, s, put("y", 1, 1, "one"))
 		}
 		do(t, other, put("x", 7, 2, "seven"))
-		shows(t, s, "x", "7 seven")
+		wantContents(t, s, "x", "7 seven")
 		do(t, s, put("y", 2, 1, "two"))
 		if err := os.Remove(filepath.Join(b.dir, handlesDir, other.home.place)); err != nil {
 			t.Fatal(err)
@@ -316,7 +316,7 @@ func TestDataAreCopied(t *testing.T) {
 	clear(text)
 	s.home.doubt = fmt.Errorf("a write failed")
 	do(t, s, put("y", 2, 1, "two"))
-	shows(t, reader, "x", "1 one 1=mine")
+	wantContents(t, reader, "x", "1 one 1=mine")
 }
 
 // Enter makes room, in the file or by a larger one, so that the next Put is two writes.
@@ -328,7 +328,7 @@ func TestEnter(t *testing.T) {
 	for i := range 2 * leastSlots {
 		name := fmt.Sprint("r", i)
 		do(t, s, register.Op{Name: name, Writer: writer(1), Op: register.Enter{}})
-		shows(t, s, name, "0 ")
+		wantContents(t, s, name, "0 ")
 		steps := 0
 		f.fail = func(step, _ string, _ int) (int, error) {
 			if step != "stat" { // which changes nothing
@@ -340,7 +340,7 @@ func TestEnter(t *testing.T) {
 		if steps != 2 {
 			t.Errorf("%s: the first Put took %d steps, want two writes", name, steps)
 		}
-		shows(t, s, name, "1 data")
+		wantContents(t, s, name, "1 data")
 	}
 	if names, err := s.Names(); err != nil || len(names) != 2*leastSlots {
 		t.Errorf("names %v, %v", names, err)
@@ -390,10 +390,10 @@ func TestDeadHandles(t *testing.T) {
 	if got := len(b.handles()); got != 1 {
 		t.Errorf("%d files, want one: the one with the greatest version", got)
 	}
-	shows(t, s, "x", "3 mine")
+	wantContents(t, s, "x", "3 mine")
 	b.obsolete["x"] = true
 	b.clock.pass(testWait)
-	shows(t, s, "x", "3 mine")
+	wantContents(t, s, "x", "3 mine")
 	if got := len(b.handles()); got != 1 {
 		t.Errorf("%d files, want one: nobody else knows how far tokens went", got)
 	}
@@ -401,7 +401,7 @@ func TestDeadHandles(t *testing.T) {
 	b.clock.pass(testWait)
 	do(t, s, query("y"))
 	do(t, s, query("y"))
-	shows(t, s, "x", "0 ")
+	wantContents(t, s, "x", "0 ")
 	if got := b.handles(); !slices.Equal(got, []string{s.home.place}) {
 		t.Errorf("files %v, want the living handle's", got)
 	}
@@ -451,7 +451,7 @@ func TestTheNewerCopyIsShown(t *testing.T) {
 				t.Errorf("copy %d is older: %+v, %v are shown, want the newer", older, h.Records, err)
 			}
 		}
-		shows(t, reader, "x", "2 two")
+		wantContents(t, reader, "x", "2 two")
 	}
 }
 
@@ -465,7 +465,7 @@ func TestAClosedStore(t *testing.T) {
 			t.Error(err)
 		}
 		for _, op := range []register.Op{query("x"), put("x", 2, 1, "two"), leave("x", 1), enter("y", 1)} {
-			fails(t, s, op, os.ErrClosed)
+			wantFailure(t, s, op, os.ErrClosed)
 		}
 	}
 	if n := len(b.handles()); n != 1 {
@@ -544,7 +544,7 @@ func TestANewFileThatCannotBeMade(t *testing.T) {
 			return 0, nil
 		}
 		for range 3 {
-			fails(t, s, put("x", 1, 1, "one"), unix.EIO)
+			wantFailure(t, s, put("x", 1, 1, "one"), unix.EIO)
 		}
 		if got := b.handles(); len(got) != 0 {
 			t.Errorf("a %s has failed, and %v are left", fault, got)
@@ -555,7 +555,7 @@ func TestANewFileThatCannotBeMade(t *testing.T) {
 		f.fail = nil
 		do(t, s, put("x", 2, 1, "two"))
 		b.files = nil
-		shows(t, b.open(), "x", "2 two")
+		wantContents(t, b.open(), "x", "2 two")
 		home := s.home
 		home.doubt = errors.New("a write failed")
 		do(t, s, put("x", 3, 1, "three"))

@@ -80,8 +80,8 @@ func (e *entry) value(top uint64) machine.Value {
 	return v
 }
 
-// forgets reports whether nobody needs anything that is in a place.
-func (s *Store) forgets(c *census, g *sight) bool {
+// mayForget reports whether nobody needs anything that is in a place.
+func (s *Store) mayForget(c *census, g *sight) bool {
 	top, kept := g.top(), false
 	for _, place := range s.lookout.order {
 		other := s.lookout.sights[place].top()
@@ -129,7 +129,7 @@ func (s *Store) tidy(now bool) {
 func (s *Store) discardOne(c *census) bool {
 	for _, place := range s.lookout.order {
 		g := s.lookout.sights[place]
-		if s.home != nil && s.home.place == place || !s.due(g) || !s.forgets(c, g) {
+		if s.home != nil && s.home.place == place || !s.due(g) || !s.mayForget(c, g) {
 			continue
 		}
 		if condemned(g.name) {
@@ -170,7 +170,7 @@ func (s *Store) pardon() (again bool, err error) {
 		if c == nil {
 			c = s.census()
 		}
-		if s.forgets(c, g) {
+		if s.mayForget(c, g) {
 			continue
 		}
 		if s.opts.ReadOnly {
@@ -238,7 +238,7 @@ func (s *Store) leavePlace() {
 	if s.home.doubt != nil {
 		return
 	}
-	forget := s.forgets(s.census(), s.lookout.sights[s.home.place])
+	forget := s.mayForget(s.census(), s.lookout.sights[s.home.place])
 	s.keeper.leave(s, forget)
 	if forget && !s.vol.shared() {
 		s.lookout.forget(s.home.place)

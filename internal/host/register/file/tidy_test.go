@@ -169,7 +169,7 @@ func TestWhichPlacesAreForgotten(t *testing.T) {
 		if tt.change != nil {
 			tt.change(g)
 		}
-		if got := s.forgets(s.census(), g); got != tt.want {
+		if got := s.mayForget(s.census(), g); got != tt.want {
 			t.Errorf("%s: nobody needs anything there: %v, want %v", what, got, tt.want)
 		}
 	}
@@ -177,7 +177,7 @@ func TestWhichPlacesAreForgotten(t *testing.T) {
 
 // TestWhatIsTidiedUp: files that look left behind are condemned, and removed by a later look.
 // A failure with one leaves the others. It happens a few times in each wait, and at once if a file
-// is condemned. Nobody tidies up who may not write, or who cannot read everything.
+// is condemned. A handle that may not write, or cannot read everything, does not tidy up.
 func TestWhatIsTidiedUp(t *testing.T) {
 	const wait = time.Minute
 	own := found{"m", 0, recordOf("y", 9, 0)}

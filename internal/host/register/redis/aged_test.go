@@ -16,7 +16,7 @@ import (
 func TestAgedNotes(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	if h := header(0, 1); (&Store{header: h}).age() != 100*h.Quiet() {
-		t.Errorf("a note is old after %v, want a hundred times %v: whoever lives changes it within the term", (&Store{header: h}).age(), h.Quiet())
+		t.Errorf("a note is old after %v, want a hundred times %v: a live writer changes it within the term", (&Store{header: h}).age(), h.Quiet())
 	}
 	s := &Store{header: header(0, 1), now: func() time.Time { return now }, samples: map[string]sample{}}
 	shows := func(notes ...quorumregister.Note) shown { return shown{State: quorumregister.State{Notes: notes}} }

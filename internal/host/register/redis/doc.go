@@ -15,7 +15,7 @@
 // # Keys on the server
 //
 //	{tenure}:store         hash: header seal floor run kept, and lost restoring in bad times
-//	{tenure}:lease:NAME    hash: version data, a note for each writer, marks of those who left
+//	{tenure}:lease:NAME    hash: version data, a note for each writer, marks of those that left
 //	{tenure}:names         sorted set of the names: 1 with data, 0 with notes only
 //
 // "tenure" is the prefix. The braces keep all in one slot, so that a script may touch all,

@@ -24,7 +24,7 @@ var (
 	// errCluster is a node of a Redis Cluster that does not serve the keys of the store.
 	errCluster = errors.New("the server is a node of a Redis Cluster and another one has the keys: a store is one plain server; several make a set")
 
-	errRestoring = errors.New("another restore of this store has begun since: let that one end")
+	errRestoring = errors.New("another restore of this store has begun since: let it end first")
 	// errGone is both: something else is there now, or nothing, and the former content is
 	// lost.
 	errGone = fmt.Errorf("%w, it has lost what was written to it: there is no store any more, or a newer store (%w)", register.ErrGone, register.ErrForeign)

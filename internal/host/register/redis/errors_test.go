@@ -64,20 +64,20 @@ func TestRepliesThatMakeNoSense(t *testing.T) {
 	version := string(encodeVersion(machine.Version{Seq: 3, Writer: machine.ID{7}}))
 	fields := func(f ...any) any { return []any{floor, f} }
 	for name, reply := range map[string]any{
-		"nothing":            nil,
-		"a number":           int64(1),
-		"a floor alone":      []any{floor},
-		"a short floor":      []any{"1234567", []any{}},
-		"a long floor":       []any{"123456789", []any{}},
-		"one thing too many": []any{floor, []any{}, "x"},
-		"half a field":       fields("version"),
-		"no text":            fields("data", int64(1)),
-		"a short version":    fields("version", version[1:]),
-		"a long version":     fields("version", version+"x"),
-		"a short note":       fields(id, "1234567"),
-		"a short writer":     fields(id[1:], floor),
-		"one who left, half": fields("left:"+id[1:], ""),
-		"something else":     fields("other", "x"),
+		"nothing":             nil,
+		"a number":            int64(1),
+		"a floor alone":       []any{floor},
+		"a short floor":       []any{"1234567", []any{}},
+		"a long floor":        []any{"123456789", []any{}},
+		"one thing too many":  []any{floor, []any{}, "x"},
+		"half a field":        fields("version"),
+		"no text":             fields("data", int64(1)),
+		"a short version":     fields("version", version[1:]),
+		"a long version":      fields("version", version+"x"),
+		"a short note":        fields(id, "1234567"),
+		"a short writer":      fields(id[1:], floor),
+		"one that left, half": fields("left:"+id[1:], ""),
+		"something else":      fields("other", "x"),
 	} {
 		if s, err := decodeShown(reply); !errors.Is(err, errReply) {
 			t.Errorf("%s: %+v, %v; want %v", name, s, err, errReply)

@@ -35,7 +35,7 @@ func TestLeave(t *testing.T) {
 		{"the only writer leaves: nothing remains but the floor", func() {
 			do(t, s, put("x", 7, ann, "a"), note("x", 1, ann, "n"), leave("x", ann))
 		}, `0 0000 "" floor 7`},
-		{"who is needed stays", func() {
+		{"a needed writer stays", func() {
 			do(t, s, put("x", 8, eve, "e"), note("x", 1, eve, "n"), leave("x", eve))
 		}, `8 0003 "e" 0003=1:n floor 8`},
 		{"a note goes, another's data stays", func() {
@@ -68,7 +68,7 @@ func TestLeave(t *testing.T) {
 	}
 	fields, err := s.client.HKeys(t.Context(), s.options.keys("x")[1]).Result()
 	if slices.Sort(fields); err != nil || !slices.Equal(fields, []string{string(eve[:]), "data", "left:" + string(eve[:]), "version"}) {
-		t.Errorf("what is left of those who have gone and are not needed: %q, %v", fields, err)
+		t.Errorf("the rest of writers that have gone and are not needed: %q, %v", fields, err)
 	}
 }
 

@@ -80,7 +80,7 @@ func TestDataOfTheDeadStays(t *testing.T) {
 	}
 	do(t, s, leave("x", ann))
 	if got, want := show(t, s, "x"), `0 0000 "" floor 1`; got != want {
-		t.Errorf("when he has left: %s, want %s", got, want)
+		t.Errorf("when it has left: %s, want %s", got, want)
 	}
 }
 

@@ -54,8 +54,8 @@ func TestWhatAFullServerTakes(t *testing.T) {
 		{"a name", put("y", 1, ann, "a"), false},
 		{"a name by a note", note("y", 1, ann, "a"), false},
 		{"the first version of a name with notes only", put("w", 1, ann, "a"), false},
-		{"that a writer who is needed leaves", leave("x", bob), true},
-		{"that a writer who is not needed leaves", leave("x", ann), true},
+		{"that a needed writer leaves", leave("x", bob), true},
+		{"that an unneeded writer leaves", leave("x", ann), true},
 		{"that the only writer leaves", leave("z", ann), true},
 	} {
 		err := s.Do([]register.Op{step.op})[0].Err
@@ -166,7 +166,7 @@ func TestWhatIsKeptCountsFromTheBeginOfAProcess(t *testing.T) {
 func TestARestoreUnderWaySaysSo(t *testing.T) {
 	h, s := made(t, 0, 1)
 	h.HSet("{tenure}:store", "seal", "another", "lost", "it is being restored")
-	fails(t, s, query("x"), ErrStale)
+	wantFailure(t, s, query("x"), ErrStale)
 	if _, err := Find(t.Context(), h.options()); !errors.Is(err, ErrStale) || !strings.Contains(err.Error(), "it is being restored") {
 		t.Errorf("find: %v, want %v, and why", err, ErrStale)
 	}
@@ -211,7 +211,7 @@ func TestARestoreThatWasOvertakenTouchesNothing(t *testing.T) {
 	if err := eval(unsealLua, "three", encodeHeader(header(0, 1))); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, two, put("y", 2, ann, "copied"), ErrStale)
+	wantFailure(t, two, put("y", 2, ann, "copied"), ErrStale)
 }
 
 // fieldsOf are the fields of a store's own hash, without the header and the seal.
@@ -233,7 +233,7 @@ func TestWhatScriptsWrite(t *testing.T) {
 	do(t, s, leave("x", bob))
 	do(t, s, note("x", 2, bob, "comes late"))
 	if left, err := s.client.HExists(t.Context(), s.options.keys("x")[1], "left:"+string(bob[:])).Result(); err != nil || !left {
-		t.Errorf("that a writer left is noted: %v, %v; want it, or his note that comes late goes with nobody", left, err)
+		t.Errorf("that a writer left is noted: %v, %v; want it, or its late note is never removed", left, err)
 	}
 	do(t, s, put("x", 1, ann, "the same version"))
 	if got, want := show(t, s, "x"), `1 ff01 "a" 0200=2:comes late floor 1`; got != want {

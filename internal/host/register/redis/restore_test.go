@@ -69,7 +69,7 @@ func TestRestore(t *testing.T) {
 			if took, want := time.Since(start), 2*(hasty(1, 3).Term+6*hasty(1, 3).Delay); took < want {
 				t.Errorf("it took %v, want %v at least", took, want)
 			}
-			fails(t, stores[1], query("x"), register.ErrGone) // a process that had it open opens it again
+			wantFailure(t, stores[1], query("x"), register.ErrGone) // a process that had it open opens it again
 			s := opened(t, hosts[1].options())
 			if s.Header() != hasty(1, 3) {
 				t.Errorf("the header is %+v", s.Header())

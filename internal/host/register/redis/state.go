@@ -9,8 +9,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumregister"
 )
 
-// A name is a hash: fields version, data and, for each writer, one that is called by his ID (16
-// bytes) and holds his note. A writer that left has a field "left:" and its ID until its note is
+// A name is a hash: fields version, data and, for each writer, one that is called by its ID (16
+// bytes) and holds its note. A writer that left has a field "left:" and its ID until its note is
 // forgotten. Numbers are eight bytes, big-endian, so that their order is that of their bytes:
 // numbers in Lua are exact to 2^53 only.
 

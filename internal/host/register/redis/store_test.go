@@ -44,8 +44,8 @@ func do(t *testing.T, s *Store, ops ...register.Op) any {
 	return replies[len(replies)-1].Value
 }
 
-// fails performs an operation that has to fail so.
-func fails(t *testing.T, s *Store, op register.Op, want error) {
+// wantFailure performs an operation, which has to fail with an error that wraps another.
+func wantFailure(t *testing.T, s *Store, op register.Op, want error) {
 	t.Helper()
 	if err := s.Do([]register.Op{op})[0].Err; !errors.Is(err, want) {
 		t.Errorf("got %v, want %v", err, want)
@@ -207,8 +207,8 @@ func TestEmptiedServer(t *testing.T) {
 	do(t, s, put("x", 1, ann, "a"))
 	h.FlushAll()
 	for _, op := range []register.Op{query("x"), put("x", 2, ann, "b"), note("x", 1, ann, "n"), leave("x", ann)} {
-		fails(t, s, op, register.ErrGone)
-		fails(t, s, op, register.ErrForeign)
+		wantFailure(t, s, op, register.ErrGone)
+		wantFailure(t, s, op, register.ErrForeign)
 	}
 	if _, err := s.Names(); !errors.Is(err, register.ErrForeign) {
 		t.Errorf("names: %v, want %v", err, register.ErrForeign)
@@ -223,7 +223,7 @@ func TestEmptiedServer(t *testing.T) {
 	if err := Init(t.Context(), h.options(), header(0, 1)); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, s, query("x"), register.ErrGone)
+	wantFailure(t, s, query("x"), register.ErrGone)
 }
 
 // TestHangingServer wants an error in time, and nothing sent a second time.

@@ -22,8 +22,8 @@ func (p *probe) write(c *register.Cell, data string) machine.Version {
 	return v
 }
 
-// reads wants a cell to read data.
-func (p *probe) reads(c *register.Cell, want string) machine.Value {
+// wantRead wants a cell to read data.
+func (p *probe) wantRead(c *register.Cell, want string) machine.Value {
 	v, err := c.Read(p.ctx)
 	p.must(err)
 	if string(v.Data) != want {
@@ -54,7 +54,7 @@ var failureChecks = []check{
 			if v.Compare(first) <= 0 {
 				p.errorf("version %v after %v", v, first)
 			}
-			p.reads(x, data)
+			p.wantRead(x, data)
 			p.must(x.Note(p.ctx, []byte(data)))
 		}
 		if names, err := set.Names(p.ctx); err != nil || len(names) != 1 {
@@ -63,7 +63,7 @@ var failureChecks = []check{
 		for _, f := range hung {
 			f.Heal()
 		}
-		p.reads(x, "three")
+		p.wantRead(x, "three")
 	}},
 	{"AMinorityMayDie", func(p *probe) {
 		set, faults := p.set()
@@ -72,10 +72,10 @@ var failureChecks = []check{
 		for _, f := range p.minority(faults) {
 			f.Fail(errUnplugged)
 		}
-		p.reads(x, "before")
+		p.wantRead(x, "before")
 		p.write(x, "after")
 		other, _ := p.set()
-		p.reads(other.register("x"), "after")
+		p.wantRead(other.register("x"), "after")
 	}},
 	{"AMajorityMayNot", func(p *probe) {
 		set, faults := p.set()
@@ -105,7 +105,7 @@ var failureChecks = []check{
 		if w.Compare(v.Version) <= 0 {
 			p.errorf("version %v after %v", w, v.Version)
 		}
-		p.reads(x, "after")
+		p.wantRead(x, "after")
 	}},
 	{"AStuckWriteThatLandsLateLoses", func(p *probe) {
 		set, faults := p.set()
@@ -123,13 +123,13 @@ var failureChecks = []check{
 		}
 		other, _ := p.set()
 		y := other.register("x")
-		p.reads(y, "")
+		p.wantRead(y, "")
 		p.write(y, "second")
 		last := p.write(x, "third")
 		for _, f := range faults {
 			f.Land()
 		}
-		if v := p.reads(y, "third"); v.Version != last {
+		if v := p.wantRead(y, "third"); v.Version != last {
 			p.errorf("version %v, want %v", v.Version, last)
 		}
 	}},
@@ -149,7 +149,7 @@ var failureChecks = []check{
 			restores = append(restores, p.Backup(t+i))
 		}
 		last := p.write(x, "new")
-		p.reads(x, "new")
+		p.wantRead(x, "new")
 		restores[0]()
 		// One store less than a majority still holds the new value.
 		ctx, cancel := context.WithTimeout(p.ctx, soon)
@@ -162,7 +162,7 @@ var failureChecks = []check{
 		for _, f := range faults[:t] {
 			f.Heal()
 		}
-		if v := p.reads(x, "new"); v.Version != last {
+		if v := p.wantRead(x, "new"); v.Version != last {
 			p.errorf("version %v, want %v", v.Version, last)
 		}
 	}},

@@ -77,7 +77,7 @@ func split(history []Operation) (writes []Operation, index map[string]int, reads
 	for _, o := range history {
 		switch _, again := index[o.Data]; {
 		case o.Write && again:
-			return nil, nil, nil, fmt.Errorf("%v, which was written before: no history to judge", o)
+			return nil, nil, nil, fmt.Errorf("%v, which was written before: no history to check", o)
 		case o.Write:
 			index[o.Data] = len(writes)
 			writes = append(writes, o)

@@ -129,7 +129,7 @@ func TestTheSuiteHasTeeth(t *testing.T) {
 			slices.Reverse(replies)
 			return replies
 		}},
-		{"who leaves takes all along", "WhoLeavesTakesNothingAlong", asking(func(op *register.Op) {
+		{"a writer that leaves takes all along", "WhoLeavesTakesNothingAlong", asking(func(op *register.Op) {
 			if _, ok := op.Op.(register.Leave); ok {
 				op.Op = quorumregister.Put{Version: machine.Version{Seq: 1 << 40}}
 			}

@@ -137,11 +137,11 @@ type set struct {
 	p *probe
 }
 
-func (s *set) register(name string) *register.Cell { return s.closes(s.Set.Register(name)) }
+func (s *set) register(name string) *register.Cell { return s.closeLater(s.Set.Register(name)) }
 
-func (s *set) Regular(name string) *register.Cell { return s.closes(s.Set.Regular(name)) }
+func (s *set) Regular(name string) *register.Cell { return s.closeLater(s.Set.Regular(name)) }
 
-func (s *set) closes(c *register.Cell) *register.Cell {
+func (s *set) closeLater(c *register.Cell) *register.Cell {
 	s.p.opened = append(s.p.opened, c.Close)
 	return c
 }

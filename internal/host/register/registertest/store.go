@@ -49,8 +49,8 @@ func (p *probe) query(s register.Store, name string) quorumregister.State {
 	return st
 }
 
-// shows wants a register to show a version with data, and a floor that is no less.
-func (p *probe) shows(s register.Store, name string, v machine.Version, data string) {
+// wantShown wants a register to show a version with data, and a floor that is no less.
+func (p *probe) wantShown(s register.Store, name string, v machine.Version, data string) {
 	if got := p.query(s, name); got.Version != v || string(got.Data) != data {
 		p.errorf("%.20q shows version %v with %.20q, want %v with %.20q", name, got.Version, got.Data, v, data)
 	}
@@ -91,26 +91,26 @@ var storeChecks = []check{
 	})},
 	{"TheGreaterVersionWins", each(func(p *probe, a, b register.Store) {
 		p.put(a, "x", 1, version(2, 1), "two")
-		p.shows(b, "x", version(2, 1), "two")
+		p.wantShown(b, "x", version(2, 1), "two")
 		p.put(b, "x", 2, version(5, 2), "five")
-		p.shows(a, "x", version(5, 2), "five")
+		p.wantShown(a, "x", version(5, 2), "five")
 		p.put(a, "x", 1, version(3, 1), "late, after its own earlier one")
-		p.shows(a, "x", version(5, 2), "five")
+		p.wantShown(a, "x", version(5, 2), "five")
 		p.put(a, "x", 3, version(4, 3), "late, its first")
-		p.shows(b, "x", version(5, 2), "five")
+		p.wantShown(b, "x", version(5, 2), "five")
 		p.put(a, "x", 1, version(5, 1), "same Seq, smaller writer")
-		p.shows(b, "x", version(5, 2), "five")
+		p.wantShown(b, "x", version(5, 2), "five")
 		p.put(a, "x", 3, version(5, 3), "same Seq, greater writer")
-		p.shows(b, "x", version(5, 3), "same Seq, greater writer")
+		p.wantShown(b, "x", version(5, 3), "same Seq, greater writer")
 		p.put(b, "x", 2, version(4, 2), "late, after its own greater one")
-		p.shows(a, "x", version(5, 3), "same Seq, greater writer")
+		p.wantShown(a, "x", version(5, 3), "same Seq, greater writer")
 	})},
 	{"WhatAnotherWroteIsWrittenBack", each(func(p *probe, a, b register.Store) {
 		p.put(a, "x", 1, version(2, 1), "mine")
 		p.put(a, "x", 1, version(7, 2), "another's, by me")
-		p.shows(b, "x", version(7, 2), "another's, by me")
+		p.wantShown(b, "x", version(7, 2), "another's, by me")
 		p.put(b, "x", 2, version(8, 2), "his own")
-		p.shows(a, "x", version(8, 2), "his own")
+		p.wantShown(a, "x", version(8, 2), "his own")
 	})},
 	{"OneNoteAWriter", each(func(p *probe, a, b register.Store) {
 		p.note(a, "x", 1, 1, "one")
@@ -123,7 +123,7 @@ var storeChecks = []check{
 		p.put(a, "x", 1, version(1, 1), "data")
 		p.note(a, "x", 1, 10, "")
 		p.notes(b, "x", "1:10:", "2:1:another's")
-		p.shows(b, "x", version(1, 1), "data")
+		p.wantShown(b, "x", version(1, 1), "data")
 		p.put(b, "x", 3, version(2, 3), "data")
 		p.notes(a, "x", "1:10:", "2:1:another's")
 	})},
@@ -135,7 +135,7 @@ var storeChecks = []check{
 		}
 		p.note(a, "only noted", 1, 1, "n")
 		for i, name := range names {
-			p.shows(b, name, version(uint64(i+1), 1), name)
+			p.wantShown(b, name, version(uint64(i+1), 1), name)
 			p.notes(b, name, "1:1:"+name)
 		}
 		slices.Sort(names)
@@ -159,18 +159,18 @@ var storeChecks = []check{
 			v := version(uint64(i+1), 1)
 			p.put(a, "x", 1, v, data)
 			p.note(a, "x", 1, v.Seq, note)
-			p.shows(b, "x", v, data)
+			p.wantShown(b, "x", v, data)
 			p.notes(b, "x", fmt.Sprintf("1:%d:%s", v.Seq, note))
 		}
 		p.put(a, "zeros", 1, version(1, 1), string(make([]byte, register.MaxData)))
-		p.shows(b, "zeros", version(1, 1), string(make([]byte, register.MaxData)))
+		p.wantShown(b, "zeros", version(1, 1), string(make([]byte, register.MaxData)))
 	})},
 	{"DataIsCopied", each(func(p *probe, a, _ register.Store) {
 		data := []byte("data")
 		p.do(a, "x", 1, quorumregister.Put{Version: version(1, 1), Data: data})
 		p.do(a, "x", 1, quorumregister.PutNote{Writer: writer(1), Seq: 1, Data: data})
 		copy(data, "gone")
-		p.shows(a, "x", version(1, 1), "data")
+		p.wantShown(a, "x", version(1, 1), "data")
 		p.notes(a, "x", "1:1:data")
 	})},
 	{"ManyAtOnce", each(func(p *probe, a, b register.Store) {
@@ -226,11 +226,11 @@ var storeChecks = []check{
 	})},
 	{"WhoEntersChangesNothing", each(func(p *probe, a, b register.Store) {
 		p.do(a, "x", 1, register.Enter{})
-		p.shows(b, "x", machine.Version{}, "")
+		p.wantShown(b, "x", machine.Version{}, "")
 		p.notes(b, "x")
 		p.put(b, "x", 2, version(4, 2), "four")
 		p.do(a, "x", 1, register.Enter{})
-		p.shows(a, "x", version(4, 2), "four")
+		p.wantShown(a, "x", version(4, 2), "four")
 		if names, err := a.Names(); err != nil || !slices.Equal(names, []string{"x"}) {
 			p.errorf("names %q, %v", names, err)
 		}
@@ -241,11 +241,11 @@ var storeChecks = []check{
 		p.do(a, "x", 1, register.Leave{})
 		p.put(a, "y", 2, version(9, 2), "nine")
 		for _, s := range []register.Store{a, b} {
-			p.shows(s, "x", version(4, 1), "four")
+			p.wantShown(s, "x", version(4, 1), "four")
 			p.notes(s, "x", "1:1:released")
 		}
 		p.put(b, "x", 3, version(5, 3), "five")
-		p.shows(a, "x", version(5, 3), "five")
+		p.wantShown(a, "x", version(5, 3), "five")
 		if floor := p.query(b, "z").Floor; floor < 9 {
 			p.errorf("floor %d, want 9 at least", floor)
 		}
@@ -261,7 +261,7 @@ var storeChecks = []check{
 					p.put(s, "y", 1, version(uint64(20+i), 1), "twenty")
 					floors = append(floors, 0)
 				}
-				p.shows(s, "x", version(3, 1), "three")
+				p.wantShown(s, "x", version(3, 1), "three")
 				p.notes(s, "x", "2:7:seven")
 				floor := p.query(s, "never written").Floor
 				if floor < uint64(20+i) || floor < floors[i] {

@@ -7,8 +7,8 @@
 //	…
 //	d.Kill()                  // the calls of the process fail from now on
 //	process.End()
-//	d.Exit()                  // kill -9: what it has written stays
-//	d.Crash(random)           // or a power cut: what was not synced is lost, torn or reordered
+//	d.Exit()                  // kill -9: its writes stay
+//	d.Crash(random)           // or a power cut: writes that were not synced are lost, torn or reordered
 //
 //	d.Keep()                  // a copy is made
 //	d.Older()                 // and comes back
