@@ -112,7 +112,7 @@ func TestWhichMember(t *testing.T) {
 			t.Errorf("%q is %q, %v; want %q", which, got.ID, err, want)
 		}
 	}
-	if _, err := c.find("x"); err == nil || err.Error() != "there is no member x; the members are a, twin, twin, d1, d1; one that has not started is known by its ID and its peer URL only" {
+	if _, err := c.find("x"); err == nil || err.Error() != "there is no member x; the members are a, twin, twin, d1, d1; one that was added and has not started is known by its ID and its peer URL only: start it with the command that `tenure member add` has printed" {
 		t.Errorf("an unknown member: %v", err)
 	}
 	c.Members = c.Members[:2]

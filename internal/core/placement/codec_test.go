@@ -156,7 +156,7 @@ func TestCountsCodec(t *testing.T) {
 
 		"\x02":             "format 2 is not known here",
 		"\x01\x12":         "the number of buckets is 18, at most 17",
-		"\x01\x01\x01\x00": "origin 0 of them comes twice, or is nobody",
+		"\x01\x01\x01\x00": "origin 0 of them comes twice, or is no member",
 		"\x01\x01\x41":     "the number of origins is 65, at most 64",
 		"\x01\x01\x00\x01\x00\x80\x80\x80\x80\x10\x00\x00":                  "a number of operations is 4294967296, at most 4294967295",
 		"\x01\x01\x00\x00\x02\x01b\x00\x01\x01b\x00\x01\x00":                `"b" comes after "b"`,

@@ -192,6 +192,7 @@ func TestWhatAPeerTellsOfItself(t *testing.T) {
 		self: 4, members: Members{Epoch: 6, Addrs: map[machine.NodeID]string{4: "a:1"}, Was: map[machine.NodeID]string{4: "a:1", 5: "b:1"}},
 		wishes: wishes{claims: map[uint64]*claim{1: {}, 2: {}}}, health: health{clock: errors.New("nobody vouches for it"), silent: flease.Quarantined{Deadline: now.Now().Add(5 * time.Second)}},
 	}
+	p.shelf.whole = true
 	p.pure.Incarnation = 7
 	p.activeEpoch.Store(5)
 	if got, want := p.terms(), (terms{

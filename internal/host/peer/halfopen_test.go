@@ -124,12 +124,15 @@ func TestNoAnswerToPings(t *testing.T) {
 func TestDialedBackAtOnce(t *testing.T) {
 	later := quick
 	later.backoffMin, later.backoffMax = 1000*time.Hour, 1000*time.Hour
-	ln := listen(t, "127.0.0.1:0")
-	two := ln.Addr().String()
-	ln.Close()
-	m := newMember(t, 1, listen(t, "127.0.0.1:0"), map[machine.NodeID]string{2: two}, later, nil)
+	ln := listen(t, "127.0.0.1:0") // kept open, or another process might get its port
+	go func() {
+		if c, err := ln.Accept(); err == nil {
+			c.Close()
+		}
+	}()
+	m := newMember(t, 1, listen(t, "127.0.0.1:0"), map[machine.NodeID]string{2: ln.Addr().String()}, later, nil)
 	m.waitLog("no connection to member")
-	newMember(t, 2, listen(t, two), map[machine.NodeID]string{1: m.addr}, quick, nil)
+	newMember(t, 2, ln, map[machine.NodeID]string{1: m.addr}, quick, nil)
 	m.wait("up 2")
 }
 
