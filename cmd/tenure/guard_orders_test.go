@@ -382,6 +382,7 @@ func TestTheDeadlineHoldsBehindOtherOrders(t *testing.T) {
 		}()
 		fmt.Fprintf(out, "group 7\nuntil %d\n", time.Second)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if want := []string{fmt.Sprintf("group 7 after %v", time.Second+3*orderPause)}; !slices.Equal(kills, want) {
 			t.Errorf("its time has come, orders wait at three looks, and it kills %q, want %q", kills, want)
 		}
