@@ -68,6 +68,7 @@ var cases = []struct {
 	{"a deleted and created key is not attached", deleteDetaches, false},
 	{"revocation of 2000 keys is one revision", revokeMany, false},
 	{"every member answers for a lease", everyMember, false},
+	{"a lease that is broken by force is another's at once", brokenByForce, false},
 	{"1000 leases end together", manyExpire, true},
 	{"renewals hold a lease through the leader's death", renewalsThroughDeath, true},
 	{"the leader's death does not end a lease early, nor keep it for ever", deathKeepsTime, true},
