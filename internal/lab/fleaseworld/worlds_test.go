@@ -19,7 +19,7 @@ func TestWorlds(t *testing.T) { world.Batch(t, 8, 150, musts, Play) }
 
 // TestSkew plays peers of which one has a clock that is wrong by more than ε.
 func TestSkew(t *testing.T) {
-	world.Batch(t, 2, 8, []string{"tenures", "skewed: ahead", "skewed: behind", "alarms: skew", "tenures by a clock that is behind"}, playSkewed)
+	world.Batch(t, 2, 40, []string{"tenures", "skewed: ahead", "skewed: behind", "alarms: skew", "tenures by a clock that is behind"}, playSkewed)
 }
 
 // TestRestarts plays peers that are cut off and killed in turns.
