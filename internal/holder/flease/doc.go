@@ -111,4 +111,7 @@
 // the next change. Answers under another list do not count. Of those that stay, at least m-1 have the
 // record and n-m are without it, so that the newcomer gets it by (a). Removals wear the claim out: each
 // may take a peer that has the record.
+//
+// Known faults: this supposes that all members read a list at one moment. A record that a newcomer
+// acknowledges, while others go by the earlier list, is not read there. docs/flease.md lists the others.
 package flease
