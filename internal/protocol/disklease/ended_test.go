@@ -133,7 +133,7 @@ func TestToldOfAnEndWhileItSettles(t *testing.T) {
 }
 
 // A claim that is told to leave while it reads back a renewal, and gets the answer too late for the renewal to count,
-// releases the stamp by which it held before. What came too late may hide another holder.
+// releases the stamp by which it held before. A late stamp must not be released, because it may hide another holder.
 func TestLeavesBehindALateRenewal(t *testing.T) {
 	for late, want := range map[time.Duration]uint64{0: 2, 2 * courseTerm: 1} {
 		l, err := New(Config{ID: theHolder, Term: courseTerm, Delay: courseDelay, Holder: "one"})
