@@ -76,7 +76,11 @@ func Start(cfg Config) (*Server, error) {
 		s.logger = slog.Default()
 	}
 	s.memory = newMemory(cfg.MemoryLimit, s.logger)
-	s.api = etcdapi.New(backend{n}, cfg.api(s.memory))
+	api := cfg.api(s.memory)
+	if err := clearBackups(api.BackupDir); err != nil {
+		s.logger.Warn("remove snapshots that an earlier life did not finish", "err", err)
+	}
+	s.api = etcdapi.New(backend{n}, api)
 	opts := append(s.api.Options(), grpc.ConnectionTimeout(cmp.Or(cfg.handshake, handshakePatience)))
 	s.strangers.most = cmp.Or(cfg.strangers, strangersMax)
 	if cfg.ClientTLS != nil {
@@ -117,6 +121,9 @@ func (cfg Config) api(m *memory) etcdapi.Config {
 	}
 	if api.Short == nil {
 		api.Short = m.short.Load
+	}
+	if api.BackupDir == "" && cfg.Node.WAL.FS == nil {
+		api.BackupDir = cfg.Node.DataDir
 	}
 	if api.AnswerBytes == 0 && m.limit > 0 {
 		api.AnswerBytes = answerRoom(m.limit)

@@ -27,3 +27,6 @@ func (v View) Base() iter.Seq[*mvccpb.KeyValue] {
 func (v View) Stale() bool {
 	return !v.none() && v.compact > 0 && v.floor.Load() > v.compact
 }
+
+// Raised reports whether nothing happened at the compact revision, see [Content].
+func (v View) Raised() bool { return v.raised > 0 && v.raised == v.compact }

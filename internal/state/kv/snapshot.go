@@ -53,7 +53,7 @@ func (v View) WriteTo(w io.Writer) (int64, error) {
 	}
 	e := newEncoder(w)
 	e.header(v)
-	if v.raised > 0 && v.raised == v.compact {
+	if v.Raised() {
 		e.record(recordRaised)
 	}
 	e.history(v, v.revision)
