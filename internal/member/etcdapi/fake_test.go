@@ -144,11 +144,14 @@ func (f *fake) View() kv.View          { return *f.view.Load() }
 func (f *fake) Shown() <-chan struct{} { return f.shown }
 
 func (f *fake) Hold(context.Context) (backup.State, func(), error) {
+	if err := f.failure(); err != nil {
+		return backup.State{}, nil, err
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	view, release := f.store.Pin()
 	f.held.Add(1)
-	return backup.State{View: view, Index: 7, Term: 3, Members: f.Members()}, func() { f.held.Add(-1); release() }, f.failure()
+	return backup.State{View: view, Index: 7, Term: 3, Members: f.Members()}, func() { f.held.Add(-1); release() }, nil
 }
 func (f *fake) Watches() *watch.Hub { return f.hub }
 
