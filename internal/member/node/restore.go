@@ -29,6 +29,9 @@ type Restoration struct {
 	Logger *slog.Logger
 }
 
+// ErrNotEmpty: there is something where a directory is to be made.
+var ErrNotEmpty = errors.New("is not empty")
+
 // Restore makes the data directory, whole or not at all, and returns the cluster's ID.
 func Restore(r Restoration) (cluster uint64, err error) {
 	switch left, err := os.ReadDir(r.DataDir); {
@@ -36,7 +39,7 @@ func Restore(r Restoration) (cluster uint64, err error) {
 	case err != nil:
 		return 0, err
 	case len(left) > 0:
-		return 0, fmt.Errorf("%s is not empty: name another directory, or move what is in it away", r.DataDir)
+		return 0, fmt.Errorf("%s %w: name another directory, or move what is in it away", r.DataDir, ErrNotEmpty)
 	}
 	if r.Peers[r.Name] == "" {
 		return 0, fmt.Errorf("member %q is not among those of the cluster: name it with its peer URL", r.Name)
