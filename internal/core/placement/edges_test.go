@@ -268,11 +268,20 @@ func TestGroupsOfChains(t *testing.T) {
 // TestQuorumsOfAnyGroup: a quorum is the leader and half of the group, as far as members are
 // there, and no more of them.
 func TestQuorumsOfAnyGroup(t *testing.T) {
-	for members, want := range map[int]int{1: 1, 2: 2, 3: 2, 4: 3, 5: 3, 6: 4, 7: 4} {
-		m := newMeasure(Settings{Policy: Quorum}, NewDistances(members, first(members), 0), make([]float64, 2*members))
-		for _, set := range m.candidates {
-			if set.Len() != want || !set.Has(0) {
-				t.Errorf("of %d members %b may be a quorum, want the leader and %d in all", members, set, want)
+	half := map[int]int{1: 1, 2: 2, 3: 2, 4: 3, 5: 3, 6: 4, 7: 4}
+	for members := range half {
+		for down := range members {
+			d := NewDistances(members, first(members), 0)
+			d.down = first(down+1) &^ SetOf(0)
+			want := min(half[members], members-down)
+			m := newMeasure(Settings{Policy: Quorum}, d, make([]float64, 2*members))
+			for _, set := range m.candidates {
+				if set.Len() != want || !set.Has(0) || set&d.down != 0 {
+					t.Errorf("of %d members, %d of them down, %b may be a quorum, want the leader and %d in all that are there", members, down, set, want)
+				}
+			}
+			if len(m.candidates) == 0 || len(m.turns) != members-down-1 {
+				t.Errorf("of %d members, %d of them down, there are %d quorums, and %d members take turns", members, down, len(m.candidates), len(m.turns))
 			}
 		}
 	}
