@@ -63,6 +63,23 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
+// TestNewLeavesItsArguments: they stay as they are, and what becomes of them later does not change a
+// configuration.
+func TestNewLeavesItsArguments(t *testing.T) {
+	members := []machine.NodeID{10, 20, 30}
+	cells := []Cell{cell("m", "m\x00", 2), cell("b", "c", 4)}
+	buckets := []Set{1, 0, 1, 2}
+	c := must(t)(New(members, 1, cells, buckets))
+	if got, want := fmt.Sprint(members, cells, buckets), fmt.Sprint([]machine.NodeID{10, 20, 30}, []Cell{cell("m", "m\x00", 2), cell("b", "c", 4)}, []Set{1, 0, 1, 2}); got != want {
+		t.Errorf("what a configuration is made of has become %s, was %s", got, want)
+	}
+	want := c.Format(nil)
+	members[0], cells[0], cells[1], buckets[3] = 1, cell("z", "", 1), cell("y", "", 1), 4
+	if got := c.Format(nil); got != want || c.Holders([]byte("m")) != 2 || c.Members()[0] != 10 {
+		t.Errorf("a configuration became %s with its arguments, was %s", got, want)
+	}
+}
+
 // TestLimitsAreAllowed: a configuration may be as large as its limits say.
 func TestLimitsAreAllowed(t *testing.T) {
 	many := make([]machine.NodeID, 64)

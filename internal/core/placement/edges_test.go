@@ -316,3 +316,21 @@ func TestTheLeaderIsNotIdle(t *testing.T) {
 		t.Errorf("where member 1 reads and 0 leads, %b are idle, want %b", got, want)
 	}
 }
+
+// TestGroupsHaveALimit: as many keys as one transaction may link are one group, and not one more.
+func TestGroupsHaveALimit(t *testing.T) {
+	for keys, want := range map[int]int{linked: 1, linked + 1: 2} {
+		p := widePlanner(Settings{Policy: Cost, Buckets: 1})
+		var hot []string
+		for i := range keys {
+			hot = append(hot, fmt.Sprintf("%02d", i))
+			known(p.keys, hot[i], sites)[sites+or] = 10
+			if i > 0 {
+				known(p.pairs, pair{hot[i-1], hot[i]}, sites)[sites+or] = 10
+			}
+		}
+		if got := (&draft{Planner: p, hot: hot}).groups(); len(got) != want {
+			t.Errorf("a chain of %d keys is %d groups, want %d", keys, len(got), want)
+		}
+	}
+}

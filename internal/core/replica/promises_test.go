@@ -2,9 +2,11 @@ package replica
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/tenure-lease/tenure/internal/core/placement"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
@@ -84,6 +86,33 @@ func TestWhatPromisesCallFor(t *testing.T) {
 		}
 		if got := p.Until(three); got != tt.until {
 			t.Errorf("behind %s the lease lasts until %v, want %v", tt.name, got, tt.until)
+		}
+	}
+}
+
+// reaches are promises that note the logs of which they are told.
+type reaches struct {
+	*asked
+	logs []quorumlease.Log
+}
+
+func (r *reaches) Reached(l quorumlease.Log) { r.logs = append(r.logs, l) }
+
+// Promises are told in each turn how far the log is, whether the cluster plans or not: a holder's lease counts from
+// when its log has reached what its grantors had.
+func TestPromisesAreToldOfTheLog(t *testing.T) {
+	for _, plans := range []bool{false, true} {
+		r := keyReader(9)
+		p := &reaches{asked: newAsked(quorumlease.Config{Self: 1}, r.now)}
+		r.leader, r.term, r.last = 2, 5, 14
+		r.reads.promises, r.reads.received = p, 12
+		if plans {
+			r.reads.plans.counter = placement.NewCounter(16)
+			r.reads.cfg.Planner.Buckets = 16
+		}
+		r.reads.plan(r.moment, &r.effects)
+		if want := []quorumlease.Log{{Term: 5, Last: 14, Received: 12, Commit: 9}}; !slices.Equal(p.logs, want) {
+			t.Errorf("where plans are made %v: promises are told of the logs %+v, want %+v", plans, p.logs, want)
 		}
 	}
 }

@@ -281,3 +281,33 @@ func TestWhatARoundAsks(t *testing.T) {
 		}
 	}
 }
+
+// What ends with some rounds is answered by the index of the latest: each question, each ask, each read of
+// keys that has no answer yet. Readers are told once of each number, and never of a lesser one.
+func TestWhatEndsWithRounds(t *testing.T) {
+	r := keyReader(9)
+	rs := &r.rounds
+	rs.done = 2
+	fresh, known := &keyRead{}, &keyRead{known: true, need: 3}
+	asks := rs.finish(&r.effects, []round{
+		{reads: 2},
+		{reads: 5, questions: []question{{asker{2, 7}, 31, nil}}, asks: []askBatch{{asker: asker{3, 8}}}},
+		{reads: 4, keys: []*keyRead{fresh, known}},
+		{reads: 5, questions: []question{{asker{3, 8}, 32, nil}}},
+		{},
+		{reads: 8, asks: []askBatch{{asker: asker{2, 7}, index: 4}}},
+	}, 11)
+	if want := []askBatch{{asker: asker{3, 8}, index: 11}, {asker: asker{2, 7}, index: 11}}; !reflect.DeepEqual(asks, want) {
+		t.Errorf("the asks are %+v, want %+v", asks, want)
+	}
+	if want := []Outcome{ReadReady{Number: 5, Index: 11}, ReadReady{Number: 8, Index: 11}}; !reflect.DeepEqual(r.outcomes, want) || rs.done != 8 {
+		t.Errorf("readers are told %+v, and up to %d are answered, want %+v", r.outcomes, rs.done, want)
+	}
+	sends := []machine.Envelope{{From: 1, To: 2, Body: readAnswer{Boot: 7, Round: 31, Index: 11}}, {From: 1, To: 3, Body: readAnswer{Boot: 8, Round: 32, Index: 11}}}
+	if !reflect.DeepEqual(r.sends, sends) {
+		t.Errorf("others are told %+v, want %+v", r.sends, sends)
+	}
+	if fresh.need != 11 || !fresh.known || !fresh.committed || known.need != 3 || known.committed {
+		t.Errorf("a read of keys waits for entry %d, and one that had its answer for %d, want 11 and 3", fresh.need, known.need)
+	}
+}
