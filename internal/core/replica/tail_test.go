@@ -270,6 +270,7 @@ func TestWhatIsWrittenIsKnownHereFirst(t *testing.T) {
 	resp := &raftpb.Message{Type: raftpb.MsgAppResp.Enum(), To: &to, From: &from, Term: &term, Index: &index}
 	rec := Record{Entries: []*raftpb.Entry{entryAt(3, term, 1)}}
 	r.last = 9 // of which the leader has vouched for 2
+	r.writes.acked = ack{}
 	r.persist(&rec, []*raftpb.Message{resp})
 	if len(r.persists) != 1 || len(r.persists[0].Then) != 2 {
 		t.Fatalf("%+v is to be written, want one record and two messages", r.persists)
