@@ -116,3 +116,30 @@ func TestPromisesAreToldOfTheLog(t *testing.T) {
 		}
 	}
 }
+
+// formers are promises by which former divisions of the keys bind for a while.
+type formers struct {
+	*asked
+	list []*placement.Configuration
+}
+
+func (f *formers) Former() []*placement.Configuration { return f.list }
+
+// The former divisions that bind are looked up in each turn, and when the division changes.
+func TestFormerDivisionsAreLookedUp(t *testing.T) {
+	former := []*placement.Configuration{division(t)}
+	for name, look := range map[string]func(r *Replica){
+		"a turn":           func(r *Replica) { r.reads.turn(r.moment, &r.effects) },
+		"another division": func(r *Replica) { r.reads.set(r.moment, readSetting{policy: quorumlease.All}) },
+	} {
+		for _, list := range [][]*placement.Configuration{former, nil} {
+			r := keyReader(9)
+			r.leader = 2
+			r.reads.promises = &formers{newAsked(quorumlease.Config{Self: 1}, r.now), list}
+			r.reads.keys.former = []*placement.Configuration{nil, nil}
+			if look(r); !slices.Equal(r.reads.keys.former, list) {
+				t.Errorf("behind %s entries wait for the holders by %v, want %v", name, r.reads.keys.former, list)
+			}
+		}
+	}
+}

@@ -220,3 +220,27 @@ func TestCountsAreNumberedOn(t *testing.T) {
 		t.Errorf("under a policy that plans again, the last counts are number %d, want 7; it counts: %v, and tells in %v", p.seq, p.counter != nil, p.next.Sub(r.now))
 	}
 }
+
+// What a member counts while it knows no leader is told to the next one, with what it counts then.
+func TestCountsWaitForALeader(t *testing.T) {
+	r, p := plannerOfThree()
+	r.leader = 0
+	turn := func() {
+		p.counter.Read([]byte("k"))
+		r.now = r.now.Add(time.Second)
+		p.turn(r.moment, &r.effects, r.reads.planning(r.moment))
+	}
+	if turn(); len(r.sends) > 0 || p.seq != 0 {
+		t.Fatalf("without a leader %+v is sent", r.sends)
+	}
+	r.leader = 2
+	turn()
+	if len(r.sends) != 1 || r.sends[0].To != 2 {
+		t.Fatalf("the next leader is sent %+v, want what was counted", r.sends)
+	}
+	m := r.sends[0].Body.(counts)
+	got, err := placement.DecodeCounts(m.Body)
+	if err != nil || m.Boot != 1 || m.Seq != 1 || len(got.Reads) != 1 || got.Reads[0].N != 2 {
+		t.Errorf("the next leader is told counts %d of life %d with the reads %+v, %v, want the first of life 1 with both reads", m.Seq, m.Boot, got.Reads, err)
+	}
+}

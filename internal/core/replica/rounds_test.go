@@ -311,3 +311,16 @@ func TestWhatEndsWithRounds(t *testing.T) {
 		t.Errorf("a read of keys waits for entry %d, and one that had its answer for %d, want 11 and 3", fresh.need, known.need)
 	}
 }
+
+// A follower's round ends with the leader's answer, although this member does not know yet that what the answer
+// names is committed: the reader waits for that.
+func TestAFollowersRoundsEndAtOnce(t *testing.T) {
+	r := keyReader(9)
+	r.leader = 2
+	rs := &r.rounds
+	rs.flying = []round{{id: 1, reads: 5, asks: []askBatch{{}}}}
+	asks := rs.end(r.moment, &r.effects, 0, readBound{index: 12, committed: 9, last: 12})
+	if want := []Outcome{ReadReady{Number: 5, Index: 12}}; !reflect.DeepEqual(r.outcomes, want) || len(asks) != 1 || len(rs.late) > 0 {
+		t.Errorf("a follower that has 9 committed is answered 12: readers are told %+v, %d asks are confirmed, %d rounds are late; want %+v, 1, 0", r.outcomes, len(asks), len(rs.late), want)
+	}
+}

@@ -107,6 +107,8 @@ func TestUnsoundMessages(t *testing.T) {
 		"a change of nobody":                  {&raftpb.Message{Type: raftpb.MsgApp.Enum(), Index: new(uint64(1)), Entries: put(changeEntry(t, 2, 5, RemoveMember(0)))}, false},
 		"a change of raft's own thread":       {&raftpb.Message{Type: raftpb.MsgApp.Enum(), Index: new(uint64(1)), Entries: put(changeEntry(t, 2, 5, RemoveMember(raft.LocalAppendThread)))}, false},
 		"a member that is nowhere":            {&raftpb.Message{Type: raftpb.MsgApp.Enum(), Index: new(uint64(1)), Entries: put(changeEntry(t, 2, 5, nowhere))}, false},
+		"a move":                              {&raftpb.Message{Type: raftpb.MsgApp.Enum(), Index: new(uint64(1)), Entries: put(changeEntry(t, 2, 5, UpdateMember(3, []string{"http://9:1"})))}, true},
+		"a move to nowhere":                   {&raftpb.Message{Type: raftpb.MsgApp.Enum(), Index: new(uint64(1)), Entries: put(changeEntry(t, 2, 5, UpdateMember(3, nil)))}, false},
 		"a change that is not what was asked": {&raftpb.Message{Type: raftpb.MsgApp.Enum(), Index: new(uint64(1)), Entries: put(mismatched)}, false},
 		"a change that is garbage":            {&raftpb.Message{Type: raftpb.MsgApp.Enum(), Index: new(uint64(1)), Entries: put(&raftpb.Entry{Index: new(uint64(2)), Term: new(uint64(5)), Type: raftpb.EntryConfChange.Enum(), Data: []byte("x")})}, false},
 		"a snapshot":                          {&raftpb.Message{Type: raftpb.MsgSnap.Enum(), Snapshot: snapshot(9, 5, three)}, true},
