@@ -239,3 +239,28 @@ func TestReadsAreGivenUp(t *testing.T) {
 		}
 	}
 }
+
+// Reads of keys go by the leader's knowledge at a leader beyond doubt only.
+func TestWhoReadsAsTheLeader(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(r *Replica)
+		want   bool
+	}{
+		"a leader with a lease":                     {func(*Replica) {}, true},
+		"a leader without a lease":                  {func(r *Replica) { r.reads.wanted = 0 }, false},
+		"a leader before an entry of its own":       {func(r *Replica) { r.visibleTerm-- }, false},
+		"one that raft has no longer for a leader":  {func(r *Replica) { r.raft = newStage(t).members[0].r.raft }, false},
+		"a leader of which another is known by now": {func(r *Replica) { r.leader = 2 }, false},
+	} {
+		s := newStageOf(t, ReadLeases{Policy: quorumlease.All, Idle: -1})
+		for _, command := range []string{"elect 1", "pass 500ms"} {
+			s.do(command)
+		}
+		r := s.members[0].r
+		c.change(r)
+		got := r.reads.reading(r.moment, r.raft)
+		if got.leads != c.want || got.self != 1 || got.now != r.now || got.until != r.reads.until(r.moment) || got.patience != r.cfg.patience() || got.last != r.last || got.positions != r.reads.positions {
+			t.Errorf("%s reads by %+v, want as the leader: %v", name, got, c.want)
+		}
+	}
+}
