@@ -46,6 +46,7 @@ func TestNewRefuses(t *testing.T) {
 		{three, 1, []Cell{cell("a", "b", 9)}, nil, "holders 1001 of prefix:a are more"},
 		{three, 1, []Cell{cell("", "b", 1)}, nil, "a key of 0 bytes"},
 		{three, 1, []Cell{cell(strings.Repeat("k", 1025), "", 1)}, nil, "a key of 1025 bytes"},
+		{three, 1, []Cell{cell("a", strings.Repeat("k", 1025), 1)}, nil, "an end of 1025"},
 		{three, 1, []Cell{cell("b", "a", 1)}, nil, "ends before it begins"},
 		{three, 1, []Cell{cell("b", "d", 1), cell("a", "c", 1)}, nil, "range:a..c and range:b..d have keys in common"},
 		{three, 1, []Cell{cell("a", "\x00", 1), cell("z", "", 1)}, nil, "range:a.. and key:z have keys in common"},
@@ -58,6 +59,48 @@ func TestNewRefuses(t *testing.T) {
 		_, err := New(test.members, test.fallback, test.cells, test.buckets)
 		if !errors.Is(err, ErrConfiguration) || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("got %v, want an ErrConfiguration that says %q", err, test.want)
+		}
+	}
+}
+
+// TestNewLeavesItsArguments: they stay as they are, and what becomes of them later does not change a
+// configuration.
+func TestNewLeavesItsArguments(t *testing.T) {
+	members := []machine.NodeID{10, 20, 30}
+	cells := []Cell{cell("m", "m\x00", 2), cell("b", "c", 4)}
+	buckets := []Set{1, 0, 1, 2}
+	c := must(t)(New(members, 1, cells, buckets))
+	if got, want := fmt.Sprint(members, cells, buckets), fmt.Sprint([]machine.NodeID{10, 20, 30}, []Cell{cell("m", "m\x00", 2), cell("b", "c", 4)}, []Set{1, 0, 1, 2}); got != want {
+		t.Errorf("what a configuration is made of has become %s, was %s", got, want)
+	}
+	want := c.Format(nil)
+	members[0], cells[0], cells[1], buckets[3] = 1, cell("z", "", 1), cell("y", "", 1), 4
+	if got := c.Format(nil); got != want || c.Holders([]byte("m")) != 2 || c.Members()[0] != 10 {
+		t.Errorf("a configuration became %s with its arguments, was %s", got, want)
+	}
+}
+
+// TestLimitsAreAllowed: a configuration may be as large as its limits say.
+func TestLimitsAreAllowed(t *testing.T) {
+	many := make([]machine.NodeID, 64)
+	for i := range many {
+		many[i] = machine.NodeID(i + 1)
+	}
+	cells := make([]Cell, maxCells)
+	for i := range cells {
+		cells[i] = cell(fmt.Sprintf("%04d", i), "", 1)
+	}
+	long := strings.Repeat("k", maxKey)
+	for name, of := range map[string]func() (*Configuration, error){
+		"64 members":     func() (*Configuration, error) { return New(many, 1<<63, nil, nil) },
+		"the most cells": func() (*Configuration, error) { return New(three, 1, cells, nil) },
+		"a long key":     func() (*Configuration, error) { return New(three, 1, []Cell{cell(long, "", 1)}, nil) },
+		"a long end":     func() (*Configuration, error) { return New(three, 1, []Cell{cell("a", long, 1)}, nil) },
+		"all buckets":    func() (*Configuration, error) { return New(three, 1, nil, make([]Set, MaxBuckets)) },
+		"every holder":   func() (*Configuration, error) { return New(three, 7, []Cell{cell("a", "", 7)}, []Set{7, 4}) },
+	} {
+		if _, err := of(); err != nil {
+			t.Errorf("%s: %v, want a configuration", name, err)
 		}
 	}
 }

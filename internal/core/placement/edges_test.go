@@ -268,11 +268,20 @@ func TestGroupsOfChains(t *testing.T) {
 // TestQuorumsOfAnyGroup: a quorum is the leader and half of the group, as far as members are
 // there, and no more of them.
 func TestQuorumsOfAnyGroup(t *testing.T) {
-	for members, want := range map[int]int{1: 1, 2: 2, 3: 2, 4: 3, 5: 3, 6: 4, 7: 4} {
-		m := newMeasure(Settings{Policy: Quorum}, NewDistances(members, first(members), 0), make([]float64, 2*members))
-		for _, set := range m.candidates {
-			if set.Len() != want || !set.Has(0) {
-				t.Errorf("of %d members %b may be a quorum, want the leader and %d in all", members, set, want)
+	half := map[int]int{1: 1, 2: 2, 3: 2, 4: 3, 5: 3, 6: 4, 7: 4}
+	for members := range half {
+		for down := range members {
+			d := NewDistances(members, first(members), 0)
+			d.down = first(down+1) &^ SetOf(0)
+			want := min(half[members], members-down)
+			m := newMeasure(Settings{Policy: Quorum}, d, make([]float64, 2*members))
+			for _, set := range m.candidates {
+				if set.Len() != want || !set.Has(0) || set&d.down != 0 {
+					t.Errorf("of %d members, %d of them down, %b may be a quorum, want the leader and %d in all that are there", members, down, set, want)
+				}
+			}
+			if len(m.candidates) == 0 || len(m.turns) != members-down-1 {
+				t.Errorf("of %d members, %d of them down, there are %d quorums, and %d members take turns", members, down, len(m.candidates), len(m.turns))
 			}
 		}
 	}
@@ -305,5 +314,23 @@ func TestTheLeaderIsNotIdle(t *testing.T) {
 	m.expect([]float32{1, 1, 1, 0, 0, 0}, 5)
 	if got, want := m.idle([]float32{0, 100, 0, 0, 0, 0}), SetOf(2); got != want {
 		t.Errorf("where member 1 reads and 0 leads, %b are idle, want %b", got, want)
+	}
+}
+
+// TestGroupsHaveALimit: as many keys as one transaction may link are one group, and not one more.
+func TestGroupsHaveALimit(t *testing.T) {
+	for keys, want := range map[int]int{linked: 1, linked + 1: 2} {
+		p := widePlanner(Settings{Policy: Cost, Buckets: 1})
+		var hot []string
+		for i := range keys {
+			hot = append(hot, fmt.Sprintf("%02d", i))
+			known(p.keys, hot[i], sites)[sites+or] = 10
+			if i > 0 {
+				known(p.pairs, pair{hot[i-1], hot[i]}, sites)[sites+or] = 10
+			}
+		}
+		if got := (&draft{Planner: p, hot: hot}).groups(); len(got) != want {
+			t.Errorf("a chain of %d keys is %d groups, want %d", keys, len(got), want)
+		}
 	}
 }

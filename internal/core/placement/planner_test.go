@@ -80,6 +80,34 @@ func TestNewLeader(t *testing.T) {
 	}
 }
 
+// TestNewLeaderOfWhatNobodyUses: keys and ranges with holders of their own lose them when the new leader has had the
+// time to see that nobody uses them, and a default loses holders that are down at once.
+func TestNewLeaderOfWhatNobodyUses(t *testing.T) {
+	for _, policy := range []Policy{Quorum, Cost} {
+		for _, cell := range []string{"key:k", "range:k..l", "prefix:k"} {
+			old := must(t)(Parse(cell+"=CA,JP,IRL; default=CA", wide))
+			p, err := NewPlanner(Settings{Policy: policy, Members: wide, Leader: 4, HalfLife: time.Minute}, old)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, at := range []float64{0, 239, 241} {
+				conf, _ := p.Plan(seconds(at))
+				if left := len(conf.Cells()); left != map[bool]int{true: 1}[at < 240] {
+					t.Errorf("%v: %s, which nobody uses: after %v s %d cells are left", policy, cell, at, left)
+				}
+			}
+		}
+	}
+	p, err := NewPlanner(Settings{Policy: Cost, Members: wide, Leader: 4}, must(t)(Parse("default=CA,JP,VA", wide)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Down(1, true)
+	if conf, _ := p.Plan(seconds(10)); conf.Default().Has(jp) || !conf.Default().Has(va) {
+		t.Errorf("the default is held by %05b, want the leader, and not the member that is down", conf.Default())
+	}
+}
+
 // TestNewLeaderOfAQuorum: the leader joins the holders of a key, and somebody goes as
 // soon as it is known who reads.
 func TestNewLeaderOfAQuorum(t *testing.T) {

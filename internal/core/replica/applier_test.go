@@ -12,6 +12,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 	"github.com/tenure-lease/tenure/internal/state/keyspan"
+	"github.com/tenure-lease/tenure/internal/state/kv"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
@@ -89,6 +90,44 @@ func TestWhatARequestIsAnswered(t *testing.T) {
 	}
 	if in, results := a.Take(); len(in.Leases)+len(in.Batches)+len(results) > 0 {
 		t.Errorf("%+v and %+v are told twice", in, results)
+	}
+}
+
+// A request that is refused is answered with its error, and changes nothing: neither keys, nor leases, nor the
+// members, nor how the cluster reads.
+func TestWhatARequestIsRefusedWith(t *testing.T) {
+	for name, c := range map[string]struct {
+		asked proto.Message
+		want  error // nil: any
+	}{
+		"a put with an unknown lease":         {&pb.PutRequest{Key: []byte("k"), Lease: 9}, kv.ErrLeaseNotFound},
+		"a put of a part of no key":           {&pb.PutRequest{Key: []byte("none"), IgnoreValue: true}, kv.ErrKeyNotFound},
+		"a put without a key":                 {&pb.PutRequest{}, nil},
+		"a deletion without a key":            {&pb.DeleteRangeRequest{}, nil},
+		"a transaction that cannot be":        {&pb.TxnRequest{Success: []*pb.RequestOp{putOp(&pb.PutRequest{Key: []byte("k"), Lease: 9})}}, kv.ErrLeaseNotFound},
+		"a compaction of the future":          {&pb.CompactionRequest{Revision: 99}, kv.ErrFutureRevision},
+		"a compaction again":                  {&pb.CompactionRequest{Revision: 2}, kv.ErrCompacted},
+		"a lease that there is":               {&pb.LeaseGrantRequest{ID: 5, TTL: 60}, kv.ErrLeaseExists},
+		"the end of a lease that is not":      {&pb.LeaseRevokeRequest{ID: 9}, kv.ErrLeaseNotFound},
+		"a policy that nobody knows":          {wrapperspb.String("sometimes"), nil},
+		"a division of keys that is garbage":  {wrapperspb.Bytes([]byte{0xff}), nil},
+		"a division of keys that is a policy": {wrapperspb.Bytes([]byte("all")), nil},
+	} {
+		a := NewApplier(1, 7)
+		a.Found(FoundedBy([]*pb.Member{{ID: 1}, {ID: 2}}))
+		for _, m := range []proto.Message{&pb.LeaseGrantRequest{ID: 5, TTL: 60}, &pb.PutRequest{Key: []byte("k")}, &pb.CompactionRequest{Revision: 2}, wrapperspb.Bytes(division(t).Encode())} {
+			if _, results := applyOne(t, a, 1, 7, 1, m); results[0].Err != nil {
+				t.Fatal(results[0].Err)
+			}
+		}
+		revision, setting := a.Store().Revision(), a.setting
+		in, results := applyOne(t, a, 1, 7, 5, c.asked)
+		if len(results) != 1 || results[0].ID != 5 || results[0].Index != 6 || results[0].Err == nil || results[0].Response != nil || c.want != nil && !errors.Is(results[0].Err, c.want) {
+			t.Errorf("%s is answered %+v, want the error %v and nothing else", name, results, c.want)
+		}
+		if got := a.Store().Revision(); got != revision || len(in.Leases) > 0 || a.setting != setting || in.ReadCells != setting.cells || len(in.Roster.Members) != 2 {
+			t.Errorf("%s leaves revision %d of %d, tells of leases %+v, and reads are by %+v, want %+v", name, got, revision, in.Leases, a.setting, setting)
+		}
 	}
 }
 

@@ -148,3 +148,46 @@ func TestChangesWaitForEachOther(t *testing.T) {
 		}
 	}
 }
+
+// A change that is committed counts for raft at once, and the log knows from where on snapshots name a new
+// member. That it is committed is written at once (M3). Other entries change nothing, nor does one that cannot be read
+// or that would remove the last voter.
+func TestWhatACommittedChangeDoes(t *testing.T) {
+	const index = 7
+	unreadable := changeEntry(t, index, 1, RemoveMember(3))
+	unreadable.Data = unreadable.GetData()[:1]
+	for _, tt := range []struct {
+		name     string
+		voters   []uint64 // before
+		learners []uint64
+		e        *raftpb.Entry
+		want     string // voters and learners
+		joined   bool
+		written  bool
+	}{
+		{"a put", []uint64{1, 2, 3}, nil, entryOfPuts(t, 1, index, "k"), "[1 2 3] []", false, false},
+		{"a leader's first", []uint64{1, 2, 3}, nil, &raftpb.Entry{Index: new(uint64(index)), Term: new(uint64(1))}, "[1 2 3] []", false, false},
+		{"a learner", []uint64{1, 2, 3}, nil, changeEntry(t, index, 1, AddMember(4, nil, true)), "[1 2 3] [4]", true, true},
+		{"a voter", []uint64{1, 2, 3}, nil, changeEntry(t, index, 1, AddMember(4, nil, false)), "[1 2 3 4] []", true, true},
+		{"a promotion", []uint64{1, 2}, []uint64{3}, changeEntry(t, index, 1, PromoteMember(3)), "[1 2 3] []", true, true},
+		{"a removal", []uint64{1, 2, 3}, nil, changeEntry(t, index, 1, RemoveMember(3)), "[1 2] []", false, true},
+		{"another place", []uint64{1, 2, 3}, nil, changeEntry(t, index, 1, UpdateMember(3, nil)), "[1 2 3] []", false, true},
+		{"one that cannot be read", []uint64{1, 2, 3}, nil, unreadable, "[1 2 3] []", false, false},
+		{"the removal of the last voter", []uint64{2}, []uint64{3}, changeEntry(t, index, 1, RemoveMember(2)), "[2] [3]", false, false},
+	} {
+		m := &member{id: 2, log: Genesis([]machine.NodeID{1})}
+		m.log.Snapshot.ConfState.Voters, m.log.Snapshot.ConfState.Learners = tt.voters, tt.learners
+		s := &stage{t: t, now: 1, members: []*member{{id: 1}, m, {id: 3}}}
+		s.boot(m)
+		r := m.r
+		news := &raftpb.HardState{Term: new(uint64(1)), Commit: new(uint64(index))}
+		r.writes.news, r.persists = news, nil
+		r.reconfigure([]*raftpb.Entry{tt.e})
+		if got := fmt.Sprintf("%d %d", r.tail.conf.GetVoters(), r.tail.conf.GetLearners()); got != tt.want || (r.tail.joined == index) != tt.joined {
+			t.Errorf("behind %s the members are %s, and snapshots must have entry %d; want %s, and that the entry adds a member: %v", tt.name, got, r.tail.joined, tt.want, tt.joined)
+		}
+		if written := len(r.persists) == 1 && r.persists[0].Record.(Record).HardState == news; written != tt.written || (r.writes.news == nil) != written {
+			t.Errorf("behind %s, that it is committed is written at once: %v, want %v", tt.name, r.persists, tt.written)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package replica
 import (
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
@@ -171,6 +172,95 @@ func TestReadsOfKeysTogether(t *testing.T) {
 		tt.want.ID = 5
 		if !reflect.DeepEqual(r.outcomes, []Outcome{tt.want}) {
 			t.Errorf("keys %s: %+v, want %+v", tt.name, r.outcomes, tt.want)
+		}
+	}
+}
+
+// A read of a key needs a state that has the last entry that touches its key, as far as the round has
+// found, and no later one.
+func TestWhichStateAReadNeeds(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		entries []string // from 10 on, all of them committed
+		release []uint64
+		asked   uint64
+		want    KeysReady
+	}{
+		{"that nothing changed", []string{"x"}, nil, 10, KeysReady{Index: 0, UpTo: 10}},
+		{"that the entry of the round changed", []string{"x", "k"}, []uint64{11}, 11, KeysReady{Index: 11, UpTo: 11}},
+		{"that an earlier entry changed", []string{"k", "x", "x"}, []uint64{10}, 12, KeysReady{Index: 10, UpTo: 12}},
+		{"that a later entry has changed", []string{"x", "k", "x"}, []uint64{11}, 10, KeysReady{Index: 10, UpTo: 12}},
+		{"that a later entry is to change", []string{"k", "x", "k"}, []uint64{10}, 11, KeysReady{Index: 11, UpTo: 11}},
+	} {
+		r := keyReader(9)
+		k := &r.reads.keys
+		for i, key := range tt.entries {
+			k.appended(entryOfPuts(t, 2, uint64(10+i), key))
+		}
+		for _, i := range tt.release {
+			k.release(i)
+		}
+		r.reads.committed = uint64(9 + len(tt.entries))
+		k.read(r.now, ReadKeys{ID: 5, Keys: key("k")})
+		k.reads[0].confirmed(tt.asked)
+		serve(r, 0)
+		tt.want.ID = 5
+		if !reflect.DeepEqual(r.outcomes, []Outcome{tt.want}) {
+			t.Errorf("a read of a key %s, by a round up to %d: %+v, want %+v", tt.name, tt.asked, r.outcomes, tt.want)
+		}
+	}
+}
+
+// A read that cannot be served is given up when nobody waits for it any more, whatever it waits for.
+func TestReadsAreGivenUp(t *testing.T) {
+	for name, wait := range map[string]func(r *Replica, k *keyOrder){
+		"a round":            func(*Replica, *keyOrder) {},
+		"an entry to commit": func(_ *Replica, k *keyOrder) { k.reads[0].confirmed(12) },
+		"an entry that is held": func(r *Replica, k *keyOrder) {
+			r.reads.committed = 10
+			k.reads[0].confirmed(10)
+		},
+		"what a snapshot has": func(_ *Replica, k *keyOrder) { k.blind = true },
+	} {
+		r := keyReader(9)
+		k := &r.reads.keys
+		k.appended(entryOfPuts(t, 2, 10, "k"))
+		began := r.now
+		k.read(began, ReadKeys{ID: 5, Keys: key("k")})
+		wait(r, k)
+		for _, step := range []struct {
+			after time.Duration
+			left  int
+		}{{0, 1}, {r.cfg.patience(), 1}, {r.cfg.patience() + 1, 0}} {
+			r.now = began.Add(step.after)
+			if serve(r, 0); len(k.reads) != step.left || len(r.outcomes) > 0 {
+				t.Errorf("a read that waits for %s: after %v of %v %d reads wait, and %+v is said; want %d and nothing", name, step.after, r.cfg.patience(), len(k.reads), r.outcomes, step.left)
+			}
+		}
+	}
+}
+
+// Reads of keys go by the leader's knowledge at a leader beyond doubt only.
+func TestWhoReadsAsTheLeader(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(r *Replica)
+		want   bool
+	}{
+		"a leader with a lease":                     {func(*Replica) {}, true},
+		"a leader without a lease":                  {func(r *Replica) { r.reads.wanted = 0 }, false},
+		"a leader before an entry of its own":       {func(r *Replica) { r.visibleTerm-- }, false},
+		"one that raft has no longer for a leader":  {func(r *Replica) { r.raft = newStage(t).members[0].r.raft }, false},
+		"a leader of which another is known by now": {func(r *Replica) { r.leader = 2 }, false},
+	} {
+		s := newStageOf(t, ReadLeases{Policy: quorumlease.All, Idle: -1})
+		for _, command := range []string{"elect 1", "pass 500ms"} {
+			s.do(command)
+		}
+		r := s.members[0].r
+		c.change(r)
+		got := r.reads.reading(r.moment, r.raft)
+		if got.leads != c.want || got.self != 1 || got.now != r.now || got.until != r.reads.until(r.moment) || got.patience != r.cfg.patience() || got.last != r.last || got.positions != r.reads.positions {
+			t.Errorf("%s reads by %+v, want as the leader: %v", name, got, c.want)
 		}
 	}
 }

@@ -262,3 +262,33 @@ func TestLeadershipGoesToAVoterThatIsAlive(t *testing.T) {
 		t.Errorf("leadership goes to %d, want 2: nobody has heard of 3", got)
 	}
 }
+
+// The sender of a batch is told of each refusal: that there is no room for now, or the reason why the
+// batch is refused for good. Nothing is said of one that was appended.
+func TestEachRefusalIsTold(t *testing.T) {
+	s := newStage(t)
+	for _, command := range []string{"elect 1", "pass 200ms"} {
+		s.do(command)
+	}
+	r := s.members[0].r
+	for v := notNow; v < pastVerdicts; v++ {
+		seq := 100 + uint64(v)
+		r.forwards = map[asker]*fates{{2, 9}: {}}
+		r.forwards[asker{2, 9}].add(seq, v)
+		r.sends = nil
+		r.onForward(2, forward{Term: r.term, Seq: seq, Entry: encodedPut(t, 2, seq, r.term)})
+		want := []machine.Envelope{{From: 1, To: 2, Body: rejected{Boot: 9, Term: r.term, Seq: seq, Why: v}}}
+		switch v {
+		case notNow:
+			want[0].Body = refused{Boot: 9, Term: r.term, Seq: seq}
+		case accepted:
+			want = nil
+		}
+		if !reflect.DeepEqual(r.sends, want) {
+			t.Errorf("the verdict %d is told as %+v, want %+v", v, r.sends, want)
+		}
+		if v >= refusals && v.err() == nil {
+			t.Errorf("the verdict %d has no reason", v)
+		}
+	}
+}

@@ -2,9 +2,11 @@ package replica
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/tenure-lease/tenure/internal/core/placement"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
@@ -84,6 +86,60 @@ func TestWhatPromisesCallFor(t *testing.T) {
 		}
 		if got := p.Until(three); got != tt.until {
 			t.Errorf("behind %s the lease lasts until %v, want %v", tt.name, got, tt.until)
+		}
+	}
+}
+
+// reaches are promises that note the logs of which they are told.
+type reaches struct {
+	*asked
+	logs []quorumlease.Log
+}
+
+func (r *reaches) Reached(l quorumlease.Log) { r.logs = append(r.logs, l) }
+
+// Promises are told in each turn how far the log is, whether the cluster plans or not: a holder's lease counts from
+// when its log has reached what its grantors had.
+func TestPromisesAreToldOfTheLog(t *testing.T) {
+	for _, plans := range []bool{false, true} {
+		r := keyReader(9)
+		p := &reaches{asked: newAsked(quorumlease.Config{Self: 1}, r.now)}
+		r.leader, r.term, r.last = 2, 5, 14
+		r.reads.promises, r.reads.received = p, 12
+		if plans {
+			r.reads.plans.counter = placement.NewCounter(16)
+			r.reads.cfg.Planner.Buckets = 16
+		}
+		r.reads.plan(r.moment, &r.effects)
+		if want := []quorumlease.Log{{Term: 5, Last: 14, Received: 12, Commit: 9}}; !slices.Equal(p.logs, want) {
+			t.Errorf("where plans are made %v: promises are told of the logs %+v, want %+v", plans, p.logs, want)
+		}
+	}
+}
+
+// formers are promises by which former divisions of the keys bind for a while.
+type formers struct {
+	*asked
+	list []*placement.Configuration
+}
+
+func (f *formers) Former() []*placement.Configuration { return f.list }
+
+// The former divisions that bind are looked up in each turn, and when the division changes.
+func TestFormerDivisionsAreLookedUp(t *testing.T) {
+	former := []*placement.Configuration{division(t)}
+	for name, look := range map[string]func(r *Replica){
+		"a turn":           func(r *Replica) { r.reads.turn(r.moment, &r.effects) },
+		"another division": func(r *Replica) { r.reads.set(r.moment, readSetting{policy: quorumlease.All}) },
+	} {
+		for _, list := range [][]*placement.Configuration{former, nil} {
+			r := keyReader(9)
+			r.leader = 2
+			r.reads.promises = &formers{newAsked(quorumlease.Config{Self: 1}, r.now), list}
+			r.reads.keys.former = []*placement.Configuration{nil, nil}
+			if look(r); !slices.Equal(r.reads.keys.former, list) {
+				t.Errorf("behind %s entries wait for the holders by %v, want %v", name, r.reads.keys.former, list)
+			}
 		}
 	}
 }

@@ -220,3 +220,85 @@ func TestCountsAreNumberedOn(t *testing.T) {
 		t.Errorf("under a policy that plans again, the last counts are number %d, want 7; it counts: %v, and tells in %v", p.seq, p.counter != nil, p.next.Sub(r.now))
 	}
 }
+
+// What a member counts while it knows no leader is told to the next one, with what it counts then.
+func TestCountsWaitForALeader(t *testing.T) {
+	r, p := plannerOfThree()
+	r.leader = 0
+	turn := func() {
+		p.counter.Read([]byte("k"))
+		r.now = r.now.Add(time.Second)
+		p.turn(r.moment, &r.effects, r.reads.planning(r.moment))
+	}
+	if turn(); len(r.sends) > 0 || p.seq != 0 {
+		t.Fatalf("without a leader %+v is sent", r.sends)
+	}
+	r.leader = 2
+	turn()
+	if len(r.sends) != 1 || r.sends[0].To != 2 {
+		t.Fatalf("the next leader is sent %+v, want what was counted", r.sends)
+	}
+	m := r.sends[0].Body.(counts)
+	got, err := placement.DecodeCounts(m.Body)
+	if err != nil || m.Boot != 1 || m.Seq != 1 || len(got.Reads) != 1 || got.Reads[0].N != 2 {
+		t.Errorf("the next leader is told counts %d of life %d with the reads %+v, %v, want the first of life 1 with both reads", m.Seq, m.Boot, got.Reads, err)
+	}
+}
+
+// suspects are promises that suspect a member.
+type suspects struct {
+	*asked
+	member machine.NodeID
+}
+
+func (s *suspects) Suspected(_ machine.Mono, m machine.NodeID) bool { return m == s.member }
+
+// A plan leaves a member out that has told nothing for three intervals, that was stalled at the last plan and
+// is again, or that is suspected by the promises.
+func TestWhoIsLeftOutOfAPlan(t *testing.T) {
+	const every = time.Second
+	for _, tt := range []struct {
+		name   string
+		change func(r *Replica, p *plans, by *planning)
+		want   []machine.NodeID
+	}{
+		{"all have told", func(*Replica, *plans, *planning) {}, nil},
+		{"one told three intervals ago", func(r *Replica, p *plans, _ *planning) { p.heard[1].at = r.now.Add(-silence * every) }, nil},
+		{"one told longer ago", func(r *Replica, p *plans, _ *planning) { p.heard[1].at = r.now.Add(-silence*every - 1) }, []machine.NodeID{2}},
+		{"one has never told", func(_ *Replica, p *plans, _ *planning) { p.heard = p.heard[:2] }, []machine.NodeID{3}},
+		{"one has not told yet", func(r *Replica, p *plans, _ *planning) { p.heard, p.since = p.heard[:2], r.now.Add(-silence*every) }, nil},
+		{"one is stalled", func(_ *Replica, _ *plans, by *planning) { by.stalled = []machine.NodeID{2} }, nil},
+		{"one was stalled", func(_ *Replica, p *plans, _ *planning) { p.stalled = []machine.NodeID{2} }, nil},
+		{"one is stalled again", func(_ *Replica, p *plans, by *planning) {
+			p.stalled, by.stalled = []machine.NodeID{2, 3}, []machine.NodeID{3}
+		}, []machine.NodeID{3}},
+		{"one is suspected", func(_ *Replica, _ *plans, by *planning) { by.promises = &suspects{member: 3} }, []machine.NodeID{3}},
+	} {
+		r, p := plannerOfThree()
+		r.now = machine.Mono(time.Hour)
+		for _, m := range []machine.NodeID{1, 2, 3} {
+			p.heard = append(p.heard, teller{Member: m, at: r.now})
+		}
+		by := r.reads.planning(r.moment)
+		tt.change(r, p, &by)
+		p.plan(r.moment, &r.effects, by)
+		if plan := r.outcomes[0].(*Plan); !slices.Equal(plan.down, tt.want) || plan != p.underWay || !slices.Equal(p.stalled, by.stalled) {
+			t.Errorf("where %s, a plan leaves %d out, want %d; the next goes by the stalled %d", tt.name, plan.down, tt.want, p.stalled)
+		}
+	}
+}
+
+// A planner plans by the policy, for this leader, with all members, of which learners have no vote. The rest are the
+// settings of this member.
+func TestTheSettingsOfAPlanner(t *testing.T) {
+	c := &Config{ID: 2, ReadLeases: ReadLeases{Planner: placement.Settings{Buckets: 16, Leader: 9, Policy: placement.Cost, Members: []placement.Member{{ID: 9}}}}}
+	for policy, want := range map[quorumlease.Policy]placement.Policy{quorumlease.Quorum: placement.Quorum, quorumlease.Cost: placement.Cost} {
+		s := c.planner(policy, []machine.NodeID{1, 2}, []machine.NodeID{3})
+		if s.Policy != want || s.Leader != 2 || s.Buckets != 16 || !slices.Equal(s.Members, []placement.Member{{ID: 1}, {ID: 2}, {ID: 3, Learner: true}}) {
+			t.Errorf("under policy %s a planner has the settings %+v", policy, s)
+		}
+	}
+	if len(c.ReadLeases.Planner.Members) != 1 {
+		t.Errorf("the member's own settings became %+v", c.ReadLeases.Planner)
+	}
+}

@@ -330,9 +330,9 @@ func TestWhatReadersAreTold(t *testing.T) {
 		}
 		r.reads, r.moment, r.outcomes = had, hadMoment, nil
 	}
-	r := keyReader(9)
+	r, node := keyReader(9), s.members[0].r.raft
 	rl := &r.reads
-	if rl.publish(r.moment, &r.effects, nil); len(r.outcomes) != 1 || r.outcomes[0].(*KeyLease) == nil {
+	if rl.publish(r.moment, &r.effects, node); len(r.outcomes) != 1 || r.outcomes[0].(*KeyLease) == nil {
 		t.Fatalf("in key order readers are told %+v, want a lease", r.outcomes)
 	}
 	rl.settings = []uint64{9} // so that strict order has no lease
@@ -340,7 +340,7 @@ func TestWhatReadersAreTold(t *testing.T) {
 		r.outcomes, rl.shownKeys, rl.keys.blind, rl.keys.on = nil, new(KeyLease), false, true
 		stop()
 		for range 2 {
-			rl.publish(r.moment, &r.effects, nil)
+			rl.publish(r.moment, &r.effects, node)
 		}
 		if len(r.outcomes) != 1 || r.outcomes[0].(*KeyLease) != nil || rl.shownKeys != nil {
 			t.Errorf("the lease by keys has ended, and readers are told %+v, want once that there is none", r.outcomes)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
+	"github.com/tenure-lease/tenure/internal/state/keyspan"
 )
 
 // The answer to a question about some keys ends only its own round. The answer to a question about
@@ -198,5 +199,130 @@ func TestReadsUnderAnUnsettledDivision(t *testing.T) {
 		if answered, asks := len(r.outcomes) > 0, len(r.rounds.flying) > 0; answered == unsettled || asks != unsettled {
 			t.Errorf("with a division that is not applied %v: a read is answered under the lease %v, and by a round %v", unsettled, answered, asks)
 		}
+	}
+}
+
+// Up to two rounds set out at once. Another one may set out when the last has been on its way for a
+// moment, but only so many at a time. If something waits for a round, the alarm says when.
+func TestWhenTheNextRoundSetsOut(t *testing.T) {
+	const now = machine.Mono(time.Hour)
+	for _, tt := range []struct {
+		name    string
+		flying  int
+		age     time.Duration // of the last
+		reads   uint64        // wanted
+		inbox   int
+		waiting int
+		sets    bool
+		due     machine.Mono
+	}{
+		{"nothing on its way", 0, 0, 5, 1, 1, true, machine.Never},
+		{"one on its way", maxRounds - 1, 0, 5, 1, 1, true, machine.Never},
+		{"two, and nothing waits", maxRounds, 0, 3, 0, 0, false, machine.Never},
+		{"two, and a read waits", maxRounds, 0, 4, 0, 0, false, now.Add(spacing)},
+		{"two, and another member waits", maxRounds, 1, 3, 1, 0, false, now.Add(spacing - 1)},
+		{"two, and a lease or a key waits", maxRounds, spacing - 1, 3, 0, 1, false, now.Add(1)},
+		{"two of long ago", maxRounds, spacing, 4, 1, 1, true, machine.Never},
+		{"as many as may be but one", maxFlying - 1, spacing, 4, 1, 1, true, machine.Never},
+		{"as many as may be but one, just now", maxFlying - 1, 0, 4, 0, 0, false, now.Add(spacing)},
+		{"as many as may be", maxFlying, spacing, 4, 1, 1, false, machine.Never},
+		{"as many as may be, just now", maxFlying, 0, 4, 1, 1, false, machine.Never},
+	} {
+		rs := rounds{wanted: tt.reads, done: 3, inbox: make([]question, tt.inbox)}
+		for range tt.flying {
+			rs.flying = append(rs.flying, round{since: now.Add(-tt.age)})
+		}
+		if got, due := rs.mayGo(now), rs.due(now, tt.waiting); got != tt.sets || due != tt.due {
+			t.Errorf("with %s, another round may set out %v, and the alarm is in %v; want %v and %v", tt.name, got, due.Sub(now), tt.sets, tt.due.Sub(now))
+		}
+	}
+}
+
+// A round asks once for everything that waits. A round for reads of keys is apart from it. Without a leader, or
+// before the leader has an entry of its term, none sets out.
+func TestWhatARoundAsks(t *testing.T) {
+	keys := keyspan.Set{{Key: []byte("a")}, {Key: []byte("m"), End: []byte("n")}}
+	for _, tt := range []struct {
+		name   string
+		member int
+		change func(r *Replica)
+		want   []any // messages to the leader
+		flying int
+		keys   bool // are asked for
+	}{
+		{"a follower", 1, func(*Replica) {}, []any{readAsk{Boot: 1, Round: 1}, readAsk{Boot: 1, Round: 2, Keys: keys}}, 2, true},
+		{"a follower with a round on its way", 1, func(r *Replica) { r.rounds.flying = []round{{reads: 3, since: r.now}} }, []any{readAsk{Boot: 1, Round: 1, Keys: keys}}, 2, true},
+		{"a follower with two on their way", 1, func(r *Replica) { r.rounds.flying = make([]round, maxRounds); r.rounds.flying[1].since = r.now }, nil, 2, false},
+		{"a follower without a leader", 1, func(r *Replica) { r.leader = 0 }, nil, 0, false},
+		{"the leader", 0, func(*Replica) {}, nil, 2, true},
+		{"a leader before its first entry", 0, func(r *Replica) { r.visibleTerm-- }, nil, 0, false},
+	} {
+		s := newStage(t)
+		for _, command := range []string{"elect 1", "pass 200ms"} {
+			s.do(command)
+		}
+		r := s.members[tt.member].r
+		r.rounds = rounds{id: 1, wanted: 3, done: 2}
+		q := &keyRead{ReadKeys: ReadKeys{ID: 1, Keys: keys}}
+		r.reads.keys.reads, r.sends = []*keyRead{q}, nil
+		tt.change(r)
+		r.turnRounds()
+		if tt.keys {
+			r.now = r.now.Add(spacing) // another round might set out
+		}
+		r.turnRounds()
+		var sent []any
+		for _, env := range r.sends {
+			if env.To != 1 {
+				t.Errorf("%s asks member %d, which does not lead", tt.name, env.To)
+			}
+			sent = append(sent, env.Body)
+		}
+		if !reflect.DeepEqual(sent, tt.want) || len(r.rounds.flying) != tt.flying || q.asked != tt.keys {
+			t.Errorf("%s asks %+v, with %d rounds on their way, and for the keys: %v; want %+v, %d, %v", tt.name, sent, len(r.rounds.flying), q.asked, tt.want, tt.flying, tt.keys)
+		}
+	}
+}
+
+// What ends with some rounds is answered by the index of the latest: each question, each ask, each read of
+// keys that has no answer yet. Readers are told once of each number, and never of a lesser one.
+func TestWhatEndsWithRounds(t *testing.T) {
+	r := keyReader(9)
+	rs := &r.rounds
+	rs.done = 2
+	fresh, known := &keyRead{}, &keyRead{known: true, need: 3}
+	asks := rs.finish(&r.effects, []round{
+		{reads: 2},
+		{reads: 5, questions: []question{{asker{2, 7}, 31, nil}}, asks: []askBatch{{asker: asker{3, 8}}}},
+		{reads: 4, keys: []*keyRead{fresh, known}},
+		{reads: 5, questions: []question{{asker{3, 8}, 32, nil}}},
+		{},
+		{reads: 8, asks: []askBatch{{asker: asker{2, 7}, index: 4}}},
+	}, 11)
+	if want := []askBatch{{asker: asker{3, 8}, index: 11}, {asker: asker{2, 7}, index: 11}}; !reflect.DeepEqual(asks, want) {
+		t.Errorf("the asks are %+v, want %+v", asks, want)
+	}
+	if want := []Outcome{ReadReady{Number: 5, Index: 11}, ReadReady{Number: 8, Index: 11}}; !reflect.DeepEqual(r.outcomes, want) || rs.done != 8 {
+		t.Errorf("readers are told %+v, and up to %d are answered, want %+v", r.outcomes, rs.done, want)
+	}
+	sends := []machine.Envelope{{From: 1, To: 2, Body: readAnswer{Boot: 7, Round: 31, Index: 11}}, {From: 1, To: 3, Body: readAnswer{Boot: 8, Round: 32, Index: 11}}}
+	if !reflect.DeepEqual(r.sends, sends) {
+		t.Errorf("others are told %+v, want %+v", r.sends, sends)
+	}
+	if fresh.need != 11 || !fresh.known || !fresh.committed || known.need != 3 || known.committed {
+		t.Errorf("a read of keys waits for entry %d, and one that had its answer for %d, want 11 and 3", fresh.need, known.need)
+	}
+}
+
+// A follower's round ends with the leader's answer, although this member does not know yet that what the answer
+// names is committed: the reader waits for that.
+func TestAFollowersRoundsEndAtOnce(t *testing.T) {
+	r := keyReader(9)
+	r.leader = 2
+	rs := &r.rounds
+	rs.flying = []round{{id: 1, reads: 5, asks: []askBatch{{}}}}
+	asks := rs.end(r.moment, &r.effects, 0, readBound{index: 12, committed: 9, last: 12})
+	if want := []Outcome{ReadReady{Number: 5, Index: 12}}; !reflect.DeepEqual(r.outcomes, want) || len(asks) != 1 || len(rs.late) > 0 {
+		t.Errorf("a follower that has 9 committed is answered 12: readers are told %+v, %d asks are confirmed, %d rounds are late; want %+v, 1, 0", r.outcomes, len(asks), len(rs.late), want)
 	}
 }

@@ -269,13 +269,18 @@ func TestWhatIsWrittenIsKnownHereFirst(t *testing.T) {
 	to, from, term, index := uint64(1), uint64(2), r.term, uint64(2)
 	resp := &raftpb.Message{Type: raftpb.MsgAppResp.Enum(), To: &to, From: &from, Term: &term, Index: &index}
 	rec := Record{Entries: []*raftpb.Entry{entryAt(3, term, 1)}}
+	r.last = 9 // of which the leader has vouched for 2
+	r.writes.acked = ack{}
 	r.persist(&rec, []*raftpb.Message{resp})
 	if len(r.persists) != 1 || len(r.persists[0].Then) != 2 {
 		t.Fatalf("%+v is to be written, want one record and two messages", r.persists)
 	}
 	p := r.persists[0]
-	if d, ok := p.Then[0].Body.(durable); !ok || p.Then[0].To != 2 || len(d.Record.Entries) != 1 || d.Since != r.now || d.Term != term {
-		t.Errorf("what is known first is %+v, want that the record is durable", p.Then[0])
+	if d, ok := p.Then[0].Body.(durable); !ok || p.Then[0].To != 2 || len(d.Record.Entries) != 1 || d.Since != r.now || d.Term != term || d.Index != 2 {
+		t.Errorf("what is known first is %+v, want that the record is durable, and the leader's log up to 2", p.Then[0])
+	}
+	if !r.writes.repeats(resp) {
+		t.Error("an acknowledgment behind a record is not known to repeat one that goes with the record")
 	}
 	if p.Then[1].To != 1 {
 		t.Errorf("member %d is told, want 1", p.Then[1].To)

@@ -26,9 +26,10 @@ func TestTouch(t *testing.T) {
 	const all = `{["", …)}`
 	one, other := []byte("one"), []byte("other")
 	nested := &pb.TxnRequest{Success: []*pb.RequestOp{putOp(&pb.PutRequest{Key: one})}}
-	for range maxNesting + 1 {
+	for range maxNesting {
 		nested = &pb.TxnRequest{Failure: []*pb.RequestOp{txnOp(nested)}}
 	}
+	deeper := &pb.TxnRequest{Success: []*pb.RequestOp{txnOp(nested)}}
 	put := bodyOf(t, kindPut, &pb.PutRequest{Key: one, Value: other})
 	tests := []struct {
 		name string
@@ -53,7 +54,8 @@ func TestTouch(t *testing.T) {
 				{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{Key: []byte("r"), RangeEnd: []byte("s")}}},
 			},
 		}), [4]string{`{"one", "other", "y"}`, `{["one", "other"), ["r", "s"), "x"}`, `{}`, `{` + seven + `}`}},
-		{"nested too deeply", bodyOf(t, kindTxn, nested), [4]string{all, `{}`, all, `{}`}},
+		{"nested as deeply as may be", bodyOf(t, kindTxn, nested), [4]string{`{"one"}`, `{}`, `{}`, `{}`}},
+		{"nested too deeply", bodyOf(t, kindTxn, deeper), [4]string{all, `{}`, all, `{}`}},
 		{"compaction", bodyOf(t, kindCompact, &pb.CompactionRequest{Revision: 3}), [4]string{all, `{}`, all, `{}`}},
 		{"member", bodyOf(t, kindMember, &pb.Member{ID: 1}), [4]string{all, `{}`, all, `{}`}},
 		{"a newer version's kind", []byte{200, 1}, [4]string{all, `{}`, all, `{}`}},

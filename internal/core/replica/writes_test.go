@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 	"go.etcd.io/raft/v3/raftpb"
 )
 
@@ -93,5 +94,76 @@ func TestTheLogEndsWithASnapshot(t *testing.T) {
 	}
 	if len(r.persists) != 1 || r.persists[0].Record.(Record).Snapshot != snap {
 		t.Errorf("a snapshot that arrives is written as %+v", r.persists)
+	}
+}
+
+// An acknowledgment goes to the leader with a report. In key order the report goes to all others, too.
+// It goes at once if everything is durable, else behind the record. A repetition waits for the next
+// tick. What goes at once is durable here.
+func TestToWhomAnAcknowledgmentGoes(t *testing.T) {
+	ids := func(list ...machine.NodeID) []machine.NodeID { return list }
+	for _, tt := range []struct {
+		name     string
+		keyOrder bool
+		writing  bool
+		repeats  bool
+		want     []machine.NodeID
+		late     bool
+		durable  uint64
+	}{
+		{"in strict order", false, false, false, ids(2), false, 12},
+		{"in key order", true, false, false, ids(2, 3, 4), false, 12},
+		{"again", true, false, true, nil, true, 12},
+		{"behind a record in strict order", false, true, false, ids(1, 2), false, 10},
+		{"behind a record in key order", true, true, false, ids(1, 2, 3, 4), false, 10},
+		{"again, behind a record", true, true, true, ids(1, 2, 3, 4), false, 10},
+	} {
+		r := keyReader(9)
+		r.leader, r.term = 2, 5
+		rl := &r.reads
+		rl.count(quorumlease.Memberships{{Index: 1, Voters: []machine.NodeID{1, 2, 3}, Learners: []machine.NodeID{4}}})
+		rl.received, rl.durable, rl.reported = 11, 10, lastReport{}
+		if !tt.keyOrder {
+			rl.keys.stop()
+		}
+		if tt.repeats {
+			r.writes.acked = ack{5, 2, 12}
+		}
+		if tt.writing {
+			r.writes.underWay = 1
+		}
+		if tt.repeats && !tt.writing {
+			rl.received = 12
+		}
+		m := &raftpb.Message{Type: raftpb.MsgAppResp.Enum(), Term: new(uint64(5)), To: new(uint64(2)), Index: new(uint64(12))}
+		r.write(&raftpb.Message{Type: raftpb.MsgStorageAppend.Enum(), Responses: []*raftpb.Message{m}})
+		sends := r.sends
+		if tt.writing {
+			if len(r.sends) > 0 || len(r.persists) != 1 || r.persists[0].Record != nil {
+				t.Errorf("%s: %+v is sent before a record that is being written, and %+v is written", tt.name, r.sends, r.persists)
+				continue
+			}
+			sends = r.persists[0].Then
+		}
+		var to []machine.NodeID
+		for _, env := range sends {
+			to = append(to, env.To)
+			switch body := env.Body.(type) {
+			case reported:
+				if env.To != 2 || body.Message != m || body.Report.Durable != 12 {
+					t.Errorf("%s: member %d is sent the acknowledgment with %+v", tt.name, env.To, body.Report)
+				}
+			case quorumlease.Report:
+				if env.To == 2 || body.Durable != 12 || body.Received != 12 {
+					t.Errorf("%s: member %d is sent the report %+v", tt.name, env.To, body)
+				}
+			case durable:
+			default:
+				t.Errorf("%s: member %d is sent %+v", tt.name, env.To, body)
+			}
+		}
+		if !reflect.DeepEqual(to, tt.want) || (r.writes.late == m) != tt.late || rl.durable != tt.durable {
+			t.Errorf("%s: an acknowledgment goes to %d, waits for a tick: %v, and the log is durable up to %d; want %d, %v, %d", tt.name, to, r.writes.late == m, rl.durable, tt.want, tt.late, tt.durable)
+		}
 	}
 }
