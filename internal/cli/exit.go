@@ -68,6 +68,7 @@ func plain(message string) string {
 var programmers = strings.NewReplacer(
 	"context deadline exceeded", "no answer in time",
 	"context canceled", "stopped",
+	"i/o timeout", "no answer in time", // of a connection, whose deadline is the context's
 	"rpc error: code = Unavailable desc = ", "",
 	"rpc error: code = DeadlineExceeded desc = ", "",
 	"rpc error: code = Canceled desc = ", "",
