@@ -66,6 +66,7 @@ func TestPlainWords(t *testing.T) {
 		"no member answers at a: context deadline exceeded":                               "no member answers at a: no answer in time",
 		"rpc error: code = Unavailable desc = no leader":                                  "no leader",
 		"rpc error: code = DeadlineExceeded desc = context deadline exceeded; look again": "no answer in time; look again",
+		"no peer listens: dial unix /s: i/o timeout":                                      "no peer listens: dial unix /s: no answer in time",
 		"gave up: context canceled":                                                       "gave up: stopped",
 		"0 slots; give 1, or tenure.Shared":                                               "0 slots; give 1, or --shared",
 	} {
