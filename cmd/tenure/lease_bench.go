@@ -120,10 +120,11 @@ func benchPaths(at string, single *bool) ([]string, error) {
 	return cfg.Paths, nil
 }
 
-// stoppedBy is the error of something that a context may have ended: then it is the reason for that.
+// stoppedBy is the error of something that a signal may have ended: then it is that signal.
 func stoppedBy(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil {
-		return context.Cause(ctx)
+	var signal cli.Interrupt
+	if err != nil && errors.As(context.Cause(ctx), &signal) {
+		return signal
 	}
 	return err
 }

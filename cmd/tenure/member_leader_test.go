@@ -107,3 +107,48 @@ func (m changeable) MemberList(ctx context.Context, r *pb.MemberListRequest) (*p
 	got.Members = append(got.Members, &pb.Member{ID: 3, IsLearner: true})
 	return got, err
 }
+
+// partial has a leader, and a voter that does not answer.
+type partial struct{ leaderless }
+
+func (m partial) Status(ctx context.Context, r *pb.StatusRequest) (*pb.StatusResponse, error) {
+	return m.promoting.Status(ctx, r)
+}
+
+func (m partial) MemberList(ctx context.Context, r *pb.MemberListRequest) (*pb.MemberListResponse, error) {
+	got, err := m.promoting.MemberList(ctx, r)
+	got.Members = append(got.Members, &pb.Member{ID: 4, Name: "down", ClientURLs: []string{"http://127.0.0.1:1"}})
+	return got, err
+}
+
+// Leadership goes to a member that votes and answers, and changes that make no sense are not asked for.
+func TestChangesThatAreNotAskedFor(t *testing.T) {
+	l, g := listenLocal(t), grpc.NewServer()
+	var asked []string
+	m := partial{leaderless{promoting{stockMember{url: "http://" + l.Addr().String()}}, &asked}}
+	pb.RegisterClusterServer(g, m)
+	pb.RegisterMaintenanceServer(g, m)
+	serveUntilEnd(t, g, l)
+	for args, want := range map[string]string{
+		"move-leader down":      "down does not answer, and would not take leadership: start it first",
+		"move-leader d":         "d has no vote and cannot lead: promote it first",
+		"promote down --wait 0": "down votes already",
+		"remove stock":          "after the removal of stock only 0 of 1 voters would answer, and 1 are needed",
+		"add stock --learner --peer-urls http://h:1": "the member 1 is called stock already: remove it first, or choose another name",
+		"add e --peer-urls http://h:1":               "after the vote of e only 1 of 3 voters would answer, and 2 are needed",
+		"remove nosuch":                              "there is no member nosuch; the members are stock, d, down",
+	} {
+		out, err := command(t, append([]string{"member", "--at", "etcd://" + l.Addr().String()}, strings.Fields(args)...)...)
+		if !strings.HasPrefix(fmt.Sprint(err), want) || out != "" || len(asked) > 0 {
+			t.Errorf("member %s: %v, printed %q, asked for %q; want %q, and nothing asked for", args, err, out, asked, want)
+		}
+	}
+	for _, url := range []string{"http://0.0.0.0:1", "h:1", "http://h", "http://h:1/x", "ftp://h:1"} {
+		for _, args := range [][]string{{"update", "down"}, {"add", "e"}} {
+			_, err := command(t, append([]string{"member", "--at", "etcd://" + l.Addr().String(), "--peer-urls", url}, args...)...)
+			if wantRefused(t, err, url); len(asked) > 0 {
+				t.Errorf("member %q to %s is asked for", args, url)
+			}
+		}
+	}
+}

@@ -130,3 +130,26 @@ func TestNobodyTellsOfReadLeases(t *testing.T) {
 		}
 	}
 }
+
+// A member is listed with all its addresses, by its ID at least.
+func TestTableOfMembers(t *testing.T) {
+	c := cluster{Members: []listedMember{
+		{ID: "1", Name: "a", Leader: true, Reachable: true, Applied: 7, PeerURLs: []string{"http://a:1", "http://a:2"}, ClientURLs: []string{"http://a:3", "http://a:4"}},
+		{ID: "2", Learner: true, PeerURLs: []string{"http://b:1"}}, {ID: "3", Name: "c", ClientURLs: []string{"http://c:3"}},
+	}}
+	var text strings.Builder
+	c.table(&text)
+	want := "NAME ID ROLE ANSWERS APPLIED PEER URLS CLIENT URLS|a 1 leader yes 7 http://a:1,http://a:2 http://a:3,http://a:4|- 2 learner not started - http://b:1 -|c 3 voter no - http://c:3"
+	if got := squeezed(text.String()); got != want {
+		t.Errorf("listed is %s, want %s", got, want)
+	}
+}
+
+// The versions are told each behind its name.
+func TestTextOfVersions(t *testing.T) {
+	v := versionOf()
+	want := fmt.Sprintf("tenure %s\ncommit %s\napi    %s\ngo     %s %s\n", v.Tenure, v.Commit, v.API, v.Go, v.System)
+	if out, err := command(t, "version"); err != nil || out != want {
+		t.Errorf("the versions are told as %q, %v; want %q", out, err, want)
+	}
+}
