@@ -46,11 +46,11 @@ func TestWhatIsRefused(t *testing.T) {
 		{"--id 2 is not one of the members [1]", []string{"deliver", "--id", "2", "--data-dir", dir, "--members", "1=a:1"}},
 		{"--at \"etcd://a\": want the socket of a peer", []string{"peer", "status", "--at", "etcd://a"}},
 		{"the URL of a socket has no options", []string{"peer", "status", "--at", "flease:///s?x=1"}},
-		{"there is no setting \"nosuch\" here", []string{"serve", "--config-file", settings}},
-		{"client-transport-security should hold settings, such as cert-file", []string{"serve", "--config-file", flat}},
-		{"--config-file: ", []string{"serve", "--config-file", filepath.Join(dir, "none")}},
-		{"--log-level \"loud\": want debug, info, warn or error", []string{"serve", "--log-level", "loud"}},
-		{"--log-format xml: want auto, text, console or json", []string{"serve", "--log-format", "xml"}},
+		{"there is no setting \"nosuch\" here", []string{"serve", "--initial-cluster-state", "odd", "--config-file", settings}},
+		{"client-transport-security should hold settings, such as cert-file", []string{"serve", "--initial-cluster-state", "odd", "--config-file", flat}},
+		{"--config-file: ", []string{"serve", "--initial-cluster-state", "odd", "--config-file", filepath.Join(dir, "none")}},
+		{"--log-level \"loud\": want debug, info, warn or error", []string{"serve", "--initial-cluster-state", "odd", "--log-level", "loud"}},
+		{"--log-format xml: want auto, text, console or json", []string{"serve", "--initial-cluster-state", "odd", "--log-format", "xml"}},
 		{"\"true\" is not a flag; a switch that has a value is written --NAME=true", []string{"serve", "--pre-vote", "true"}},
 	} {
 		_, err := command(t, tt.args...)
