@@ -82,11 +82,11 @@ func TestWordsForPeopleGoToATerminal(t *testing.T) {
 		words bool
 	}{{screen, true}, {file, false}} {
 		os.Stderr = tt.to
-		ten, e := commandLine(t, "n", "--every", "1h", "--", "true")
+		ten, e := lockLine(t, "n", "--every", "1h", "--", "true")
 		if (ten.words != nil) != tt.words || (e.words != nil) != tt.words {
 			t.Errorf("a wait is told to %v, and that a job was done to %v; want it told on a terminal: %v", ten.words, e.words, tt.words)
 		}
-		if ten, _ := commandLine(t, "n", "--events", "--", "true"); ten.words != nil {
+		if ten, _ := lockLine(t, "n", "--events", "--", "true"); ten.words != nil {
 			t.Errorf("beside events a wait is told in words, too, to %v", ten.words)
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// commandLine is what a command line of lock asks for.
-func commandLine(t *testing.T, args ...string) (*tenancy, *every) {
+// lockLine is what a command line of lock asks for.
+func lockLine(t *testing.T, args ...string) (*tenancy, *every) {
 	t.Helper()
 	var ten tenancy
 	var e every
