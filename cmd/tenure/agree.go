@@ -77,7 +77,7 @@ func (o *agreeOptions) run(ctx context.Context, args []string, w io.Writer) erro
 	}
 	l, err := open(ctx, o.at)
 	if err != nil {
-		return err
+		return stoppedBy(ctx, err)
 	}
 	defer l.Close()
 	a, ok := l.(agreements)

@@ -318,19 +318,23 @@ func TestWhenAGroupGoesOn(t *testing.T) {
 	for name, tt := range map[string]struct {
 		until func(time.Duration) time.Duration
 		notes string
+		took  time.Duration // until the guard looks after all else again
 	}{
-		"it is held":                  {func(time.Duration) time.Duration { return 6 * time.Second }, "0s continued"},
-		"a renewal is under way":      {func(d time.Duration) time.Duration { return 5*time.Second + d/time.Second*ttl }, "1s continued"},
-		"no renewal comes":            {func(time.Duration) time.Duration { return 5 * time.Second }, ""},
-		"it is about to be another's": {func(time.Duration) time.Duration { return time.Second }, ""},
-		"it has been lost":            {func(time.Duration) time.Duration { return -time.Second }, ""},
+		"it is held":                  {func(time.Duration) time.Duration { return 6 * time.Second }, "0s continued", 0},
+		"a renewal is under way":      {func(d time.Duration) time.Duration { return 5*time.Second + d/time.Second*ttl }, "1s continued", time.Second},
+		"no renewal comes":            {func(time.Duration) time.Duration { return 5 * time.Second }, "", 4 * time.Second},
+		"it is about to be another's": {func(time.Duration) time.Duration { return time.Second }, "", 0},
+		"it has been lost":            {func(time.Duration) time.Duration { return -time.Second }, "", 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			c := newCast()
+			c, begun := newCast(), time.Now()
 			g := guard{lease: &planned{begun: time.Now(), until: tt.until}, clock: clock.NewSimulated(0), ttl: ttl, events: &events{}}
 			g.proceed(c.group(g.clock))
 			if got := strings.Join(c.notes, ", "); got != tt.notes {
 				t.Errorf("%s: the group gets %q, want %q", name, got, tt.notes)
+			}
+			if took := time.Since(begun).Round(50 * time.Millisecond); took != tt.took {
+				t.Errorf("%s: the guard looks after nothing else for %v, want %v: the command has to be killed in time", name, took, tt.took)
 			}
 		})
 	}

@@ -85,13 +85,22 @@ func leaseStates(ctx context.Context, l tenure.Leaser, prefix string) ([]tenure.
 	}
 	states := []tenure.State{}
 	for _, name := range names {
-		s, err := l.Observe(ctx, name)
+		s, err := observed(ctx, l, name)
 		if err != nil {
 			return nil, err
 		}
 		states = append(states, s)
 	}
 	return states, nil
+}
+
+// observed is the state of a name. Its holders are a list in JSON, though nobody holds it.
+func observed(ctx context.Context, l tenure.Leaser, name string) (tenure.State, error) {
+	s, err := l.Observe(ctx, name)
+	if s.Holders == nil {
+		s.Holders = []tenure.Holding{}
+	}
+	return s, err
 }
 
 func leaseShowCommand() *cobra.Command {

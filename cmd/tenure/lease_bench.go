@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -81,11 +79,11 @@ releases leases with these for a while. Run it while the storage is as busy as i
 			if err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+			ctx, stop := cli.UntilSignal(cmd.Context())
 			defer stop()
 			b := benched{At: at}
-			if err := b.run(ctx, paths, single, n); err != nil {
-				return cli.Exit(cli.ExitUnavailable, err)
+			if err := stoppedBy(ctx, b.run(ctx, paths, single, n)); err != nil {
+				return cli.Otherwise(cli.ExitUnavailable, cli.Interrupted(err))
 			}
 			return o.Print(cmd.OutOrStdout(), b, func() { b.table(cmd.OutOrStdout()) })
 		},
@@ -120,6 +118,15 @@ func benchPaths(at string, single *bool) ([]string, error) {
 		}
 	}
 	return cfg.Paths, nil
+}
+
+// stoppedBy is the error of something that a signal may have ended: then it is that signal.
+func stoppedBy(ctx context.Context, err error) error {
+	var signal cli.Interrupt
+	if err != nil && errors.As(context.Cause(ctx), &signal) {
+		return signal
+	}
+	return err
 }
 
 // run fills b in.

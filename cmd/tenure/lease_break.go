@@ -73,7 +73,7 @@ The exit code is
 			defer stop()
 			l, err := openAt(ctx, b.at)
 			if err != nil {
-				return err
+				return cli.Interrupted(stoppedBy(ctx, err))
 			}
 			defer l.Close()
 			return cli.Interrupted(b.run(ctx, l))

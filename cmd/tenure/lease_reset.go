@@ -41,7 +41,7 @@ A run that is under way is not forgotten: the exit code is %d then.`, cli.ExitCo
 			defer stop()
 			l, err := openAt(ctx, at)
 			if err != nil {
-				return err
+				return cli.Interrupted(stoppedBy(ctx, err))
 			}
 			defer l.Close()
 			return cli.Interrupted(resetRun(ctx, l, args[0], o, cmd.OutOrStdout()))

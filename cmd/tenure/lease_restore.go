@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -55,7 +57,7 @@ instead of that one, which must never come back.`,
 				fmt.Fprintf(cmd.ErrOrStderr(), "restoring %s, which takes %v\n", name, d.Round(time.Second))
 			})
 			if err != nil {
-				return err
+				return restoreTrouble(stoppedBy(ctx, err))
 			}
 			done := restoredStore{At: at, Server: name, TookMS: millis(time.Since(began))}
 			return o.Print(cmd.OutOrStdout(), done, func() { fmt.Fprintf(cmd.OutOrStdout(), "%s counts again\n", name) })
@@ -65,6 +67,14 @@ instead of that one, which must never come back.`,
 	cmd.Flags().StringVar(&server, "server", "", "the `server` to restore, one of those in --at")
 	o.Register(cmd)
 	return cmd
+}
+
+// restoreTrouble gives an error of restore the exit code that it deserves.
+func restoreTrouble(err error) error {
+	if errors.As(err, new(net.Error)) {
+		return cli.Otherwise(cli.ExitUnavailable, err)
+	}
+	return cli.Interrupted(err)
 }
 
 // restore returns the server's address as the set has it.

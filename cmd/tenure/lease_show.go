@@ -38,7 +38,7 @@ func showLease(ctx context.Context, l tenure.Leaser, name string, o cli.Output, 
 	if err != nil {
 		return err
 	}
-	s, err := l.Observe(ctx, name)
+	s, err := observed(ctx, l, name)
 	if err != nil {
 		return err
 	}
@@ -82,21 +82,29 @@ func storesOf(ctx context.Context, l tenure.Leaser, name string) (stores []shown
 	case *file.Leaser:
 		all, err := l.Health(ctx, name)
 		for _, h := range all {
-			s := shownStoreOf(h.Path, h.Health)
-			s.Handles, s.Damage = h.Handles, h.Damage
-			stores = append(stores, s)
+			stores = append(stores, shownFiles(h))
 		}
 		return stores, err
 	case *redis.Leaser:
 		all, err := l.Health(ctx, name)
 		for _, h := range all {
-			s := shownStoreOf(h.Addr, h.Health)
-			s.Warning = h.Warning
-			stores = append(stores, s)
+			stores = append(stores, shownServer(h))
 		}
 		return stores, err
 	}
 	return nil, nil
+}
+
+func shownFiles(h file.Health) shownStore {
+	s := shownStoreOf(h.Path, h.Health)
+	s.Handles, s.Damage = h.Handles, h.Damage
+	return s
+}
+
+func shownServer(h redis.Health) shownStore {
+	s := shownStoreOf(h.Addr, h.Health)
+	s.Warning = h.Warning
+	return s
 }
 
 func shownStoreOf(at string, h storage.Health) shownStore {

@@ -16,6 +16,7 @@ import (
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/engine"
 	"github.com/tenure-lease/tenure/internal/holder/file"
+	"github.com/tenure-lease/tenure/internal/holder/redis"
 	"github.com/tenure-lease/tenure/internal/holder/storage"
 )
 
@@ -150,6 +151,11 @@ func TestTableOfStores(t *testing.T) {
 	took := shownStoreOf("a", storage.Health{Took: 1500 * time.Microsecond})
 	if silent.Error != "it does\nnot answer" || took.TookMS != 1.5 {
 		t.Errorf("got %+v and %+v, want the error of the one and the time of the other", silent, took)
+	}
+	files := shownFiles(file.Health{Path: "/a", Handles: 3, Damage: []string{"torn"}, Health: storage.Health{Took: time.Millisecond}})
+	server := shownServer(redis.Health{Addr: "h:1", Warning: "it may lose", Health: storage.Health{Err: errors.New("odd")}})
+	if got, want := fmt.Sprintf("%+v %+v", files, server), "{Store:/a TookMS:1 Error: Handles:3 Damage:[torn] Warning:} {Store:h:1 TookMS:0 Error:odd Handles:0 Damage:[] Warning:it may lose}"; got != want {
+		t.Errorf("a directory and a server are shown as %s, want %s: all that is known of them", got, want)
 	}
 	took.Handles = 3
 	var text strings.Builder

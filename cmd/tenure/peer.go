@@ -236,8 +236,7 @@ func runPeer(cfg flease.Config, o peerOptions, mode fs.FileMode, w io.Writer) er
 		case <-signals:
 			go func() {
 				<-signals
-				fmt.Fprintln(os.Stderr, "tenure: stopped at once by a second signal")
-				os.Exit(1)
+				stopAtOnce(os.Stderr, os.Exit)
 			}()
 			err = p.Close()
 			<-served
@@ -247,6 +246,12 @@ func runPeer(cfg flease.Config, o peerOptions, mode fs.FileMode, w io.Writer) er
 			return ended(p, err)
 		}
 	}
+}
+
+// stopAtOnce ends a process whose operator does not want to wait for its orderly end.
+func stopAtOnce(w io.Writer, exit func(code int)) {
+	fmt.Fprintln(w, "tenure: stopped at once by a second signal")
+	exit(cli.ExitFailure)
 }
 
 // started is the first line of a peer.

@@ -45,6 +45,9 @@ func TestPeerFlagsReachTheirEnds(t *testing.T) {
 			t.Errorf("%s: %v, want what the flag says, %v", name, tt.got, tt.want)
 		}
 	}
+	if cfg, _, err := peerFlags(t, "--self", "a:7000", "--peers", "a:7000,b:7000", "--cell", "1").complete(); err != nil || cfg.Replicas != 1 {
+		t.Errorf("--cell 1: %d peers coordinate, %v; want one", cfg.Replicas, err)
+	}
 	cfg, mode, err = peerFlags(t, "--self", "a:7000", "--peers", "a:7000").complete()
 	if err != nil || cfg.Replicas != 0 || cfg.RoundTimeout != 0 || cfg.CheckClock || mode != 0o660 || cfg.TMax != flease.DefaultTMax {
 		t.Errorf("without flags: %+v, mode %o, %v; want the defaults", cfg, mode, err)

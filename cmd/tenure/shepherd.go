@@ -49,6 +49,11 @@ func (s *shepherd) start() error {
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
+	return s.startAs(self)
+}
+
+// startAs is start by the program at a path.
+func (s *shepherd) startAs(self string) error {
 	orders, pipe, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("make a pipe to a second process, which watches over the command: %w", err)

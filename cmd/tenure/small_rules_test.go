@@ -11,6 +11,7 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/broadcast"
+	"github.com/tenure-lease/tenure/internal/cli"
 	"github.com/tenure-lease/tenure/internal/holder/flease"
 )
 
@@ -19,6 +20,14 @@ func TestNoMemberIsZero(t *testing.T) {
 	for _, s := range []string{"0=a:1", "=a:1", "1=a", "1", "x=a:1"} {
 		if id, addr, err := parseMember(s); err == nil {
 			t.Errorf("%q is taken for member %d at %s", s, id, addr)
+		}
+	}
+	for s, want := range map[string]struct {
+		id   broadcast.MemberID
+		addr string
+	}{"1=a:1": {1, "a:1"}, "18446744073709551615=[::1]:7": {1<<64 - 1, "[::1]:7"}, "4294967296=:7": {1 << 32, ":7"}} {
+		if id, addr, err := parseMember(s); err != nil || id != want.id || addr != want.addr {
+			t.Errorf("%q is taken for member %d at %q, %v; want %d at %q", s, id, addr, err, want.id, want.addr)
 		}
 	}
 }
@@ -129,6 +138,11 @@ func TestAPeerThatCannotGoOn(t *testing.T) {
 
 // A peer that starts says which it is, and for how long it is silent.
 func TestAPeerSaysThatItStarts(t *testing.T) {
+	var said strings.Builder
+	code := -1
+	if stopAtOnce(&said, func(c int) { code = c }); code != cli.ExitFailure || said.String() != "tenure: stopped at once by a second signal\n" {
+		t.Errorf("after a second signal a peer says %q, and ends with %d; want 1, and why", &said, code)
+	}
 	s := flease.Status{Self: 2, Addr: "b:7000", SilentMS: 31500, Peers: make([]flease.MemberStatus, 3)}
 	if got, want := started(s, "/s"), "peer 2 of 3 at b:7000, for commands at /s; silent for 31.5s"; got != want {
 		t.Errorf("a peer that starts says %q, want %q", got, want)

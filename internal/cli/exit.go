@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -68,6 +69,7 @@ func plain(message string) string {
 var programmers = strings.NewReplacer(
 	"context deadline exceeded", "no answer in time",
 	"context canceled", "stopped",
+	"i/o timeout", "no answer in time", // of a connection, whose deadline is the context's
 	"rpc error: code = Unavailable desc = ", "",
 	"rpc error: code = DeadlineExceeded desc = ", "",
 	"rpc error: code = Canceled desc = ", "",
@@ -77,7 +79,9 @@ var programmers = strings.NewReplacer(
 // Run executes a program's command line and returns the exit code. It says an error in a line on
 // standard error; the program's own SilenceErrors and SilenceUsage keep cobra from saying it, too.
 func Run(program *cobra.Command, args []string) int {
-	err := Execute(program, args)
+	out := &watchedOutput{to: program.OutOrStdout()}
+	program.SetOut(out)
+	err := cmp.Or(Execute(program, args), out.trouble())
 	if err == nil {
 		return 0
 	}

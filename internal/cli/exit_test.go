@@ -3,8 +3,10 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -60,12 +62,56 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// failing is an output that takes nothing.
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+// A command whose output was lost fails, though it has not looked itself. A reader that went away has what it
+// wanted, and an error of the command's own says more.
+func TestALostOutputIsAFailure(t *testing.T) {
+	odd := errors.New("odd")
+	for name, tt := range map[string]struct {
+		lost, err error
+		code      int
+		says      string
+	}{
+		"written":        {nil, nil, 0, ""},
+		"lost":           {syscall.ENOSPC, nil, ExitFailure, "prog: the output was not written: no space left on device\n"},
+		"not read":       {syscall.EPIPE, nil, 0, ""},
+		"lost, and more": {syscall.ENOSPC, Exit(ExitLost, odd), ExitLost, "prog: odd\n"},
+	} {
+		said, err := os.Create(filepath.Join(t.TempDir(), "said"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := &cobra.Command{Use: "prog", SilenceErrors: true, SilenceUsage: true, RunE: func(cmd *cobra.Command, _ []string) error {
+			fmt.Fprintln(cmd.OutOrStdout(), "one")
+			fmt.Fprintln(cmd.OutOrStdout(), "two")
+			return tt.err
+		}}
+		cmd.SetOut(io.Discard)
+		if tt.lost != nil {
+			cmd.SetOut(failing{tt.lost})
+		}
+		stderr := os.Stderr
+		os.Stderr = said
+		code := Run(cmd, nil)
+		os.Stderr = stderr
+		said.Close()
+		if says, err := os.ReadFile(said.Name()); err != nil || code != tt.code || string(says) != tt.says {
+			t.Errorf("%s: it ends with %d, and says %q, %v; want %d and %q", name, code, says, err, tt.code, tt.says)
+		}
+	}
+}
+
 // An error has no words of libraries.
 func TestPlainWords(t *testing.T) {
 	for said, want := range map[string]string{
 		"no member answers at a: context deadline exceeded":                               "no member answers at a: no answer in time",
 		"rpc error: code = Unavailable desc = no leader":                                  "no leader",
 		"rpc error: code = DeadlineExceeded desc = context deadline exceeded; look again": "no answer in time; look again",
+		"no peer listens: dial unix /s: i/o timeout":                                      "no peer listens: dial unix /s: no answer in time",
 		"gave up: context canceled":                                                       "gave up: stopped",
 		"0 slots; give 1, or tenure.Shared":                                               "0 slots; give 1, or --shared",
 	} {

@@ -25,7 +25,9 @@ func TestOutput(t *testing.T) {
 		}
 	}
 	var o Output
-	if err := o.Set("yaml"); err == nil || !strings.Contains(err.Error(), "want table or json") {
-		t.Errorf("yaml: %v, want it refused", err)
+	for _, form := range []string{"yaml", "", "JSON", "tables"} {
+		if err := o.Set(form); err == nil || err.Error() != "want table or json" || o != "" {
+			t.Errorf("the form %q is %q, %v; want it refused", form, o, err)
+		}
 	}
 }

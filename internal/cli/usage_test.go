@@ -20,7 +20,7 @@ func program() *cobra.Command {
 	show.Flags().IntP("number", "n", 1, "")
 	show.Flags().Duration("for", time.Second, "")
 	show.Flags().Bool("loud", false, "")
-	group.AddCommand(show, &cobra.Command{Use: "list", Args: cobra.NoArgs, RunE: ok})
+	group.AddCommand(show, &cobra.Command{Use: "shelve", Args: cobra.NoArgs, RunE: ok}, &cobra.Command{Use: "list", Args: cobra.NoArgs, RunE: ok})
 	send := &cobra.Command{Use: "send [MESSAGE]...", RunE: ok}
 	send.Flags().String("at", "", "`directory` of a member")
 	send.Flags().String("by", "", "")
@@ -40,6 +40,7 @@ func TestWrongUsage(t *testing.T) {
 	for line, says := range map[string]string{
 		"nosuch":                      `"nosuch" is no command of prog: prog --help lists them`,
 		"stat":                        `did you mean state?`,
+		"group sh":                    "did you mean show or shelve?",
 		"group shwo x":                `"shwo" is no command of prog group: did you mean show?`,
 		"state nosuch":                `"nosuch" is no command of prog state: prog state --help lists them`,
 		"help nosuch":                 `"nosuch" is no command of prog`,
