@@ -32,10 +32,12 @@ type host struct {
 	mu      sync.Mutex
 	life    *life // nil while there is no peer
 	lives   int
-	removed bool          // it is no member any more
-	skew    time.Duration // how far its synchronized clock is ahead of all others, beyond ε
-	dark    bool          // without power
-	left    bool          // the peer has ended as planned, and has left a state
+	removed bool           // it is no member any more
+	skew    time.Duration  // how far its synchronized clock is ahead of all others, beyond ε
+	dark    bool           // without power
+	left    bool           // the peer has ended as planned, and has left a state
+	has     engine.Members // the list that was read last
+	unread  time.Time      // a newer one is read no earlier
 }
 
 // life is a peer from its start to its end.
@@ -141,18 +143,19 @@ func (l *life) run() error {
 		return err
 	}
 	restores := h.hasState()
-	h.mu.Lock()
-	h.left = false // the start uses it up
-	h.mu.Unlock()
 	peer, err := engine.Start(context.Background(), engine.Config{
-		Self: h.addr(), Membership: s.members.tell, TMax: s.tmax, Epsilon: s.eps, RoundTimeout: s.round,
+		Self: h.addr(), Membership: h.tell, TMax: s.tmax, Epsilon: s.eps, RoundTimeout: s.round,
 		Replicas: 3, Listener: listener, Dial: s.net.Dialer(l.p), State: "state", FS: h.disk.FS(l.p),
 		Clock: h.mono, Wall: func() time.Time { return time.Unix(0, int64(h.wall.Now())) },
 		Logger: slog.New(slog.NewTextHandler(tracer{s.w, h.name}, nil)),
 	})
+	h.mu.Lock()
+	h.left = err != nil && h.hasState() // a start that succeeds has used it up
+	h.mu.Unlock()
 	if err != nil {
 		listener.Close()
 		socket.Close()
+		s.reckon()
 		return err
 	}
 	s.w.Trace.Add("%s runs, life %d, serving %v", h.name, h.lives, peer.Status().Serving)
@@ -168,6 +171,7 @@ func (l *life) run() error {
 	h.mu.Unlock()
 	if hit {
 		_ = peer.Close()
+		s.reckon()
 		return world.ErrDead
 	}
 	s.reckon()

@@ -83,8 +83,11 @@ func play(w *world.World, sh shape) {
 		}
 	}
 	s.running.Go(func() {
-		for !s.ended() {
+		for i := 0; !s.ended(); i++ {
 			s.j.look()
+			if i%10 == 0 {
+				s.reckon()
+			}
 			time.Sleep(10 * time.Millisecond)
 		}
 	})

@@ -8,7 +8,7 @@ import (
 
 // musts are events that have to happen in many worlds.
 var musts = []string{
-	"tenures", "losses", "releases", "refused", "observe", "await", "list", "records", "records read", "records forgotten", "clients", "again at once", "judged: lock delays",
+	"tenures", "losses", "releases", "refused", "observe", "await", "list", "records", "records read", "records forgotten", "two records of a tenure", "lists read at different times", "clients", "again at once", "judged: lock delays",
 	"starts", "starts with a state", "changes of members", "removed", "alarms: jump", "connections reset",
 	"half-open connections", "strangers", "fault: kill", "fault: crash", "fault: planned", "fault: freeze", "fault: kill client",
 	"fault: cut", "fault: isolate", "fault: reset", "fault: half-open", "fault: clock jump", "fault: delay", "fault: fail",
