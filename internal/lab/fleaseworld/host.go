@@ -34,6 +34,7 @@ type host struct {
 	lives   int
 	removed bool           // it is no member any more
 	skew    time.Duration  // how far its synchronized clock is ahead of all others, beyond ε
+	back    time.Duration  // how far all synchronized clocks were set back
 	dark    bool           // without power
 	left    bool           // the peer has ended as planned, and has left a state
 	has     engine.Members // the list that was read last
@@ -73,7 +74,9 @@ func (h *host) socket() string { return fmt.Sprintf("%s:%d", h.name, socketPort)
 // wander lets the synchronized clock go to another place within ±ε/2 of true time, slowly
 // enough to be no step.
 func (h *host) wander(every time.Duration) {
-	off := time.Duration(int64(h.wall.Now())-time.Now().Add(years).UnixNano()) - h.ahead()
+	h.mu.Lock()
+	off := time.Duration(int64(h.wall.Now())-time.Now().Add(years).UnixNano()) - h.skew + h.back
+	h.mu.Unlock()
 	aim := h.s.between(-h.s.eps/2, h.s.eps/2)
 	rate := float64(aim-off) / float64(every)
 	h.wall.SetRate(1 + min(max(rate, -5e-4), 5e-4))

@@ -99,7 +99,7 @@ func (s *stage) changeMembers() bool {
 	next.Addrs[in.index] = in.addr()
 	s.w.Trace.Add("members: %v", next)
 	s.w.Count("changes of members", 1)
-	if s.between(0, 1) == 0 {
+	if s.shape.late || s.between(0, 1) == 0 {
 		for _, h := range s.hosts {
 			if h != in {
 				late := s.between(0, 2*s.tmax)

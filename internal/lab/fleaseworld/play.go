@@ -54,6 +54,18 @@ func playRestarts(t *testing.T, seed uint64) world.Result {
 	return world.Play(t, world.Options{Seed: seed, Plan: plan, Drain: 2 * time.Minute}, func(w *world.World) { play(w, sh) })
 }
 
+// playChanges plays the world of a seed in which the members change all the time.
+func playChanges(t *testing.T, seed uint64) world.Result {
+	sh, plan := drawChanges(world.Rand(seed, "changes"))
+	return world.Play(t, world.Options{Seed: seed, Plan: plan, Drain: 2 * time.Minute}, func(w *world.World) { play(w, sh) })
+}
+
+// playSetBack plays the world of a seed in which all clocks are set back.
+func playSetBack(t *testing.T, seed uint64) world.Result {
+	sh, plan := drawSetBack(world.Rand(seed, "set back"))
+	return world.Play(t, world.Options{Seed: seed, Plan: plan, Drain: 2 * time.Minute}, func(w *world.World) { play(w, sh) })
+}
+
 func play(w *world.World, sh shape) {
 	s := &stage{
 		w: w, shape: sh, rand: w.Rand("stage"), tmax: sh.tmax, eps: sh.eps, round: sh.tmax / 40,
@@ -99,6 +111,12 @@ func play(w *world.World, sh shape) {
 			time.Sleep(s.tmax)
 		}
 	})
+	if sh.setBack != 0 {
+		s.running.Go(func() {
+			time.Sleep(sh.chaos / 2)
+			s.setBack(sh.setBack)
+		})
+	}
 	time.Sleep(sh.chaos)
 	w.Forgo()
 	if sh.skew != 0 {
