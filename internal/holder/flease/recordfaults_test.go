@@ -2,6 +2,7 @@ package flease_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -18,15 +19,18 @@ import (
 // TestTwoBegin: two of three that have forgotten at one moment begin anew, and both of them, though the third is away. So
 // do two of a new cluster.
 func TestTwoBegin(t *testing.T) {
-	for _, how := range []string{"ended", "cut off"} {
+	for _, how := range []string{"ended", "cut off", "cut off from one"} {
 		t.Run(how, func(t *testing.T) {
 			inLab(t, 3, brief, func(l *lab) {
 				for _, h := range l.peers {
 					h.kill()
 				}
-				if how == "cut off" {
+				switch how {
+				case "cut off":
 					l.off(3, time.Hour, 1, 2)
 					l.peers[2].start(false)
+				case "cut off from one": // which waits for its answer, and the other has begun meanwhile
+					l.off(3, time.Hour, 2)
 				}
 				for _, h := range l.peers[:2] {
 					h.start(false)
@@ -71,8 +75,8 @@ func TestAddressesOfAnotherCluster(t *testing.T) {
 	})
 }
 
-// TestOrderOfRequests: of two records that a client sets one after the other, the later one stays, though the client has given up
-// the first.
+// TestOrderOfRequests: of the records that a client sets one after the other the last stays, though the client waits for none and
+// has given some up.
 func TestOrderOfRequests(t *testing.T) {
 	inLab(t, 3, brief, func(l *lab) {
 		h := l.peers[0]
@@ -81,18 +85,23 @@ func TestOrderOfRequests(t *testing.T) {
 		k.hear("welcome", time.Second)
 		k.say(`{"op":"acquire","id":1,"at":%d,"name":"x","slots":1,"ttl_ms":3000}`, h.mono.Now())
 		k.hear("acquired", 5*time.Second)
-		for i := range 20 {
-			id := 100 + 2*i
-			k.say(`{"op":"alive","at":%d,"ids":[1]}`+"\n"+`{"op":"set record","id":%d,"ids":[1],"record":"Zmlyc3Q="}`+"\n"+`{"op":"cancel","id":%d}`+"\n"+`{"op":"set record","id":%d,"ids":[1],"record":"c2Vjb25k"}`,
-				h.mono.Now(), id, id, id+1)
-			for e := (heard{}); e.ID != uint64(id+1); {
-				var ok bool
-				if e, ok = k.hear("recorded", 5*time.Second); !ok {
+		const n = 10
+		for i := range 10 {
+			id, say := uint64(100*(i+1)), fmt.Sprintf(`{"op":"alive","at":%d,"ids":[1]}`, h.mono.Now())
+			for j := range n {
+				say += fmt.Sprintf("\n"+`{"op":"set record","id":%d,"ids":[1],"record":"%s"}`, id+uint64(j), base64.StdEncoding.EncodeToString(fmt.Append(nil, j)))
+				if j%3 == 1 {
+					say += fmt.Sprintf("\n"+`{"op":"cancel","id":%d}`, id+uint64(j))
+				}
+			}
+			k.say("%s", say)
+			for range n {
+				if _, ok := k.hear("recorded", 5*time.Second); !ok {
 					t.Fatal("no answer")
 				}
 			}
-			if got, err := h.record("x", 5*time.Second); got != "second" {
-				t.Fatalf("try %d: a client has set two records, and the %s stays, %v", i, got, err)
+			if got, err := h.record("x", 5*time.Second); got != fmt.Sprint(n-1) {
+				t.Fatalf("try %d: a client has set %d records, one after the other, and number %s stays, %v", i, n, got, err)
 			}
 		}
 	})
@@ -145,6 +154,8 @@ func TestClocksThatWereSetBack(t *testing.T) {
 				t.Errorf("a tenure has set its record %d, and another reads %q, %v", i, got, err)
 			}
 		}
+		l.off(3, 10*time.Second, 1, 2) // so that the second has to be met
+		time.Sleep(time.Second)        // until nobody fetches any more
 		l.peers[1].Keep("y", ahead+1, []byte("of a later tenure"))
 		engine.Expire(lease)
 		if err := l.peers[0].Set(context.Background(), lease, []byte("of a tenure that is over")); !errors.Is(err, tenure.ErrLost) {
