@@ -39,6 +39,7 @@ type host struct {
 	left    bool           // the peer has ended as planned, and has left a state
 	has     engine.Members // the list that was read last
 	unread  time.Time      // a newer one is read no earlier
+	backup  []byte         // a state of an earlier end
 }
 
 // life is a peer from its start to its end.
@@ -311,6 +312,11 @@ func (l *life) strike(how ending) {
 // stop ends the peer, if there is one, and starts another after a while. It may be one that starts,
 // or that closes as planned.
 func (h *host) stop(how ending, down time.Duration) bool {
+	return h.stopAnd(how, func() { time.Sleep(down) })
+}
+
+// stopAnd is stop, with something that happens to the host before the next peer starts.
+func (h *host) stopAnd(how ending, before func()) bool {
 	h.mu.Lock()
 	l := h.life
 	if l == nil || l.isOver() || how == leaves && (l.peer == nil || l.over) {
@@ -332,7 +338,7 @@ func (h *host) stop(how ending, down time.Duration) bool {
 		h.s.killClients(h)
 	}
 	end(how)
-	time.Sleep(down)
+	before()
 	if how == crashes {
 		h.disk.Crash(h.s.w.Rand(fmt.Sprintf("crash %s %d", h.name, h.lives)))
 		h.s.net.PowerOn(h.name)

@@ -17,6 +17,7 @@ type shape struct {
 	shared                 bool
 	disks                  bool          // they may fail
 	late                   bool          // hosts read lists of members at different times, always
+	backups                bool          // states of earlier ends are put back
 	setBack                time.Duration // by which all clocks are set back; 0: they are not
 	skew                   time.Duration // by which the clock of the first host is ahead, beyond ε; 0: it is not
 }
@@ -174,4 +175,12 @@ func drawSetBack(r *rand.Rand) (sh shape, plan []world.Fault) {
 		plan = append(plan, world.Fault{Who: fmt.Sprintf("h%d", 1+r.IntN(3)), At: at, Kind: world.Isolate, For: time.Duration(r.Int64N(int64(sh.tmax)))})
 	}
 	return sh, plan
+}
+
+// drawBackups draws a world in which peers start with states of earlier ends.
+func drawBackups(r *rand.Rand) (sh shape, plan []world.Fault) {
+	sh, _ = draw(r)
+	sh.peers, sh.spares, sh.names, sh.shared, sh.disks, sh.backups = 3, 0, 1, false, false, true
+	sh.chaos = 16 * sh.tmax
+	return sh, nil
 }

@@ -66,6 +66,12 @@ func playSetBack(t *testing.T, seed uint64) world.Result {
 	return world.Play(t, world.Options{Seed: seed, Plan: plan, Drain: 2 * time.Minute}, func(w *world.World) { play(w, sh) })
 }
 
+// playBackups plays the world of a seed in which states of earlier ends are put back.
+func playBackups(t *testing.T, seed uint64) world.Result {
+	sh, plan := drawBackups(world.Rand(seed, "backups"))
+	return world.Play(t, world.Options{Seed: seed, Plan: plan, Drain: 2 * time.Minute}, func(w *world.World) { play(w, sh) })
+}
+
 func play(w *world.World, sh shape) {
 	s := &stage{
 		w: w, shape: sh, rand: w.Rand("stage"), tmax: sh.tmax, eps: sh.eps, round: sh.tmax / 40,
@@ -111,6 +117,9 @@ func play(w *world.World, sh shape) {
 			time.Sleep(s.tmax)
 		}
 	})
+	if sh.backups {
+		s.running.Go(func() { s.putStatesBack(sh.chaos) })
+	}
 	if sh.setBack != 0 {
 		s.running.Go(func() {
 			time.Sleep(sh.chaos / 2)

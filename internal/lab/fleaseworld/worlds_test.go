@@ -36,3 +36,8 @@ func TestChanges(t *testing.T) {
 func TestSetBack(t *testing.T) {
 	world.Batch(t, 2, 2, []string{"clocks set back", "tenures", "records", "records read"}, playSetBack)
 }
+
+// TestBackups plays peers that start with states that are not their last.
+func TestBackups(t *testing.T) {
+	world.Batch(t, 2, 2, []string{"states put back", "starts with a state", "records", "records read"}, playBackups)
+}
