@@ -67,8 +67,8 @@ func (h *host) state() []byte {
 	return b
 }
 
-// putStatesBack cuts a host off for a while, in turns, and then has another start with a state that is not its last. The third
-// can tell that one, and is there all the time.
+// putStatesBack cuts a host off for a while, in turns, and meanwhile has another start with a state that is not its last. The third
+// can tell that one, and is cut off as soon as the first is back.
 func (s *stage) putStatesBack(until time.Duration) {
 	whole := func() bool {
 		for _, h := range s.hosts {
@@ -82,14 +82,16 @@ func (s *stage) putStatesBack(until time.Duration) {
 		for !whole() && !s.ended() {
 			time.Sleep(100 * time.Millisecond)
 		}
-		h, away := s.hosts[i%3], s.hosts[(i+1+i/3%2)%3]
+		h, away, third := s.hosts[i%3], s.hosts[(i+1+i/3%2)%3], s.hosts[(i+2-i/3%2)%3]
 		h.backUp()
 		for !whole() && !s.ended() {
 			time.Sleep(100 * time.Millisecond)
 		}
-		long := s.tmax
-		s.isolate(away, long)
-		time.Sleep(long)
+		silent := s.tmax + 4*s.eps + 6*time.Second // of a start; and a question to the host that is away takes five seconds
+		s.isolate(away, s.tmax+silent)
+		time.Sleep(s.tmax)
 		h.putBack()
+		time.Sleep(silent)
+		s.isolate(third, s.tmax)
 	}
 }

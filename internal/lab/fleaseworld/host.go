@@ -378,5 +378,8 @@ func (t tracer) Write(b []byte) (int, error) {
 			t.w.Count(t.name+" alarms: "+what, 1)
 		}
 	}
+	if strings.Contains(line, "not that of the last shutdown") {
+		t.w.Count("states noticed", 1)
+	}
 	return len(b), nil
 }

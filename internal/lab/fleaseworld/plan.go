@@ -180,7 +180,7 @@ func drawSetBack(r *rand.Rand) (sh shape, plan []world.Fault) {
 // drawBackups draws a world in which peers start with states of earlier ends.
 func drawBackups(r *rand.Rand) (sh shape, plan []world.Fault) {
 	sh, _ = draw(r)
-	sh.peers, sh.spares, sh.names, sh.shared, sh.disks, sh.backups = 3, 0, 1, false, false, true
-	sh.chaos = 16 * sh.tmax
+	sh.peers, sh.spares, sh.names, sh.shared, sh.disks, sh.backups = 3, 0, 6, false, false, true
+	sh.chaos = 10*sh.tmax + 2*time.Minute
 	return sh, nil
 }

@@ -39,5 +39,5 @@ func TestSetBack(t *testing.T) {
 
 // TestBackups plays peers that start with states that are not their last.
 func TestBackups(t *testing.T) {
-	world.Batch(t, 2, 2, []string{"states put back", "starts with a state", "records", "records read"}, playBackups)
+	world.Batch(t, 2, 2, []string{"states put back", "states noticed", "starts with a state", "records", "records read"}, playBackups)
 }
