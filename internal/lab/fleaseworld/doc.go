@@ -17,7 +17,7 @@
 //
 // Other kinds of worlds are drawn beside these: peers that are cut off and killed in turns; members that
 // change all the time, by lists that each host reads when it likes; peers whose clocks are all set back, and that
-// start anew in turns, so that tokens begin anew; and a peer
+// start anew in turns, so that tokens begin anew; peers that start with a state of an earlier end; and a peer
 // with a synchronized clock that is wrong by more than ε from its start. Exclusion rests on ε, so of a
 // clock that is behind only the tenures of others are judged by it. All are safe from a clock that is
 // ahead: no claim gets a lease by it. Both have to be heard of, and the other peers go on.
