@@ -69,9 +69,16 @@ func (p *Peer) advance() {
 	defer p.changing.Unlock()
 	p.mu.Lock()
 	known, next := p.members, p.later
-	due := next.Epoch != 0 && p.activeEpoch.Load() >= next.Epoch-1
+	due, behind := next.Epoch != 0 && p.activeEpoch.Load() >= next.Epoch-1, false
 	if due {
-		p.members, p.later = next, Members{}
+		p.members, p.before, p.later = next, known.Addrs, Members{}
+		if next.Epoch != known.Epoch+1 {
+			if next.Was != nil {
+				p.before = next.Was
+			}
+			// Records may have been acknowledged under lists that this peer has not gone by.
+			behind = p.shelf.miss()
+		}
 	}
 	p.mu.Unlock()
 	if !due {
@@ -81,6 +88,9 @@ func (p *Peer) advance() {
 	all := known.all()
 	maps.Copy(all, next.all())
 	p.setPeers(all)
+	if behind {
+		p.spawn(p.recollect)
+	}
 	p.cfg.Logger.Info("flease: the members change", "from", known.String(), "to", next.String())
 	p.driver.Step(flease.ChangeView{View: next.view(p.cfg.Replicas)})
 	p.settle()

@@ -317,6 +317,7 @@ func (k *talker) say(line string) {
 type heard struct {
 	Event, Token, Error, Reason string
 
+	ID    uint64
 	At    int64
 	Until int64 `json:"deadline"`
 }

@@ -21,20 +21,25 @@ func (s *session) record(r request) error {
 	})
 }
 
-// setRecord sets the record of a lease that a client holds.
+// setRecord sets the record of a lease that a client holds. Its number is drawn here, in the order of the client's
+// requests: a request that the client has given up must not be numbered behind a later one.
 func (s *session) setRecord(r request) error {
 	s.mu.Lock()
 	var lease *claim
+	var number uint64
 	if len(r.IDs) == 1 {
 		if x := s.claims[r.IDs[0]]; x != nil && !x.lost && !x.released {
 			lease = x.lease
+		}
+		if lease != nil {
+			number = lease.nextRecord()
 		}
 	}
 	s.mu.Unlock()
 	return s.look(r.ID, "recorded", func(ctx context.Context) event {
 		err := error(errSilent)
 		if lease != nil {
-			err = s.leaser.SetRecord(ctx, lease, r.Record)
+			err = s.leaser.setRecord(ctx, lease, number, r.Record)
 		}
 		if err != nil {
 			return event{Event: "recorded"}.fill(err)

@@ -16,7 +16,8 @@
 // A [Peer] steps the protocol and passes its reports on (peer.go, wire.go, outcome.go). A claim
 // embeds holder.Lease (lease.go, acquire.go). Peers compare their terms (terms.go) and follow the
 // list of members (members.go, change.go). A peer that is closed leaves its promises in a file
-// (snapshot.go). Peers keep records (shelf.go, recorder.go). A session serves a client at the peer (serve.go, session.go); a [Client] has the
+// (snapshot.go). Peers keep records (kept.go, shelf.go, savedshelf.go), ask each other for them (recordround.go,
+// recollect.go), and set and read them (recorder.go). A session serves a client at the peer (serve.go, session.go); a [Client] has the
 // same in its own process (client.go, clientconn.go, clientlease.go, clientrecord.go). Both speak lines of
 // socket.go.
 //
@@ -82,18 +83,23 @@
 //
 // Records are ordered by the token of their tenure and by their number within it, and a peer keeps the
 // newest. So a holder that was stopped cannot write over a later one's, and writers need no rounds to
-// find an order. Records travel by questions (peer.Ask). The writer only says that it has a newer one:
-// the others dial it and fetch it, so that a stranger's word makes no record.
+// find an order. Numbers are drawn in the order of the calls, so that a call that was given up comes before the
+// next. Records travel by questions (peer.Ask). The writer only says that it has a newer one:
+// the others dial it and fetch it, so that a stranger's word makes no record. An answer counts if it
+// is that of the member that was asked, under the same list of the same cluster.
 //
 // Peers that start have forgotten, unless they restore a State. Let n be the number of members and
-// m a majority. A peer that starts is incomplete: it keeps what it is given, and counts for no read. It
-// asks all others for all records until
+// m a majority. A peer that starts is incomplete: it keeps what it is given, and counts neither for a read nor
+// for an acknowledgment. It asks all others for all records until
 //
 //	(a) n-m+1 that are complete have shown theirs; or
-//	(b) m peers, itself included, are incomplete at one moment. No question can bring back then
-//	    what only they had, and the cluster may be a new one.
+//	(b) m peers, itself included, were incomplete at one moment, each in its present life. No question
+//	    can bring back what only they had, and the cluster may be a new one.
 //
-// A record is acknowledged when m members have it at one moment: in two rounds, of which the second
+// The first that sees the moment of (b) is complete then, and the others no longer see it. So it tells them which
+// peers they were, in which lives. It has given them its records with the same answer.
+//
+// A record is acknowledged when m complete members have it at one moment: in two rounds, of which the second
 // begins when the first has been answered, in one life each. To count acknowledgments of different
 // moments would not do. Let 1 have it, restart, and hear from 2 and 3, which have nothing yet. Then 2
 // takes it. The writer has heard of two, and only one has it.
@@ -102,16 +108,57 @@
 // at one moment. At the moment of the acknowledgment at most n-m members are without it. Let p be the
 // first of the others that becomes complete without it, after a restart. By (a), n-m+1 complete
 // members showed nothing of it after that moment. None of these has ever had it, or p were not
-// the first; but they are at most n-m. By (b), a majority was incomplete at one moment. So there is no p,
+// the first; but they are at most n-m. By (b), a majority was incomplete at one moment. If that was before the
+// acknowledgment, p is in the same life since, and has not had the record. So there is no p,
 // and of m complete members that answer a read at least one has it.
 //
 // A read passes on what it shows before it returns it, in the same way, so that the next shows it, too.
 //
-// A change of the list does no harm if it replaces or adds one member, and the newcomer is complete before
-// the next change. Answers under another list do not count. Of those that stay, at least m-1 have the
-// record and n-m are without it, so that the newcomer gets it by (a). Removals wear the claim out: each
-// may take a peer that has the record.
+// # Records and clocks
 //
-// Known faults: this supposes that all members read a list at one moment. A record that a newcomer
-// acknowledges, while others go by the earlier list, is not read there. docs/flease.md lists the others.
+// Tokens are times. If clocks are set back and the promises are forgotten, a tenure may have a smaller token than
+// a record of before. Then the record would stay, and each SetRecord would be in vain. So a holder that meets a
+// record with a greater token has a majority keep that, makes sure that it holds its lease still, and puts its
+// own record over it: ordered by the greater token first, and by its own then. kept.over has the argument why a
+// holder that is stopped in between replaces no later record. It supposes that the later tenure's token is
+// greater. So two things may go wrong around the very moment at which clocks are set back: a call that was
+// under way then, and whose holder is stopped until the next has set a record, may come behind that; and
+// a record that was not acknowledged before may come up later.
+//
+// # Records and lists
+//
+// A change replaces, adds or removes one member. Hosts read the new list at different times, and answers under
+// another list do not count. Let n and m be of the old list, and n' and m' of the new one.
+//
+// Claim: once a record is acknowledged or read under the new list, no majority goes by the old one. The m' that
+// acknowledge are complete. If no newcomer is among them, m' have left the old list: at most m-1 are left. If the
+// newcomer is, then by (a) n'-m'+1 others were complete under the new list; they, too, have left the old one, and at
+// most m-1 are left. That is why an incomplete peer acknowledges nothing. (b) could make a newcomer and a peer
+// that has crashed complete, with all others under the old list. So for (b) n-m+1 members of the old list have to go
+// by the new one, as far as the peer knows the old one; a list without "was" says that all do. Nor does anybody
+// begin anew under a list if it has heard of a newer one.
+//
+// Claim: a record that was acknowledged under the old list is read under the new one, unless the change removes one of an
+// odd number. If it replaces or adds one, at least m-1 of those that stay have the record, and n-m are without it. n'-m'+1 is
+// more than n-m, so that the newcomer gets the record by (a), and with it m' have it again. That is why the
+// newcomer has to be complete before the next change. A newcomer that became complete before the
+// acknowledgment has heard n'-m'+1 that had left the old list, and so fewer than m were left to acknowledge. If a change
+// removes one that had it, m' complete members still show the record; but of five peers two may then be left
+// with it, and two without, and (a) for four asks two. So a crash may cost the record then, unless it was read before: a
+// read has m' keep it.
+//
+// The next change comes when the view is active at all members. A peer that votes in a view
+// goes by no earlier list, whether its host has read the new one or not. So nobody of the new list goes by the
+// old one then, and those that have left are fewer than m. A peer whose host passes a list, and reads the one behind it,
+// is incomplete: others may have acknowledged records under the list between.
+//
+// # Records and states
+//
+// A State carries the records over a planned end, and says which life has left it, under which list. A peer is
+// complete with it if the list is the same. Its records are kept in any case, with other terms, too: they are not about
+// terms. Each peer remembers in which lives it has heard of the others. A peer that has restored a
+// State is complete when a peer that has not forgotten has answered, and none has heard of a life between that of
+// the State and the present one. Until then it counts neither as complete nor, for (b), as incomplete. So a State from
+// a backup is noticed, if a peer that can be reached has heard of a life since. It is not if all peers restore old ones,
+// or if there is one peer only.
 package flease

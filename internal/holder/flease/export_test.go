@@ -1,6 +1,7 @@
 package flease
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -81,3 +82,22 @@ func (p *Peer) Keep(name string, token uint64, record []byte) bool {
 
 // RecordsMax bounds the names whose records a peer keeps.
 const RecordsMax = recordsMax
+
+// Spread passes a record of a tenure with the token on until a majority has it.
+func (p *Peer) Spread(ctx context.Context, name string, token uint64, record []byte) error {
+	_, err := p.spread(ctx, kept{Name: name, Token: token, Data: record}, round{})
+	return err
+}
+
+// Set sets a record of a lease of a Leaser, though the lease may be lost.
+func (p *Peer) Set(ctx context.Context, l tenure.Lease, record []byte) error {
+	x := l.(*claim)
+	return p.set(ctx, x, kept{Name: x.Name(), Token: x.Token(), Number: x.nextRecord(), Data: record})
+}
+
+// Kept returns the record that the peer itself keeps.
+func (p *Peer) Kept(name string) []byte {
+	var a recordAnswer
+	p.shelf.show(recordQuestion{Name: name}, &a)
+	return a.of(name).Data
+}

@@ -27,7 +27,7 @@ type claim struct {
 	gone  *flease.Released // how the machine has dropped it; nil before
 	moved chan struct{}    // nudged by renewals; made by watched
 
-	records uint64 // that were set
+	records uint64 // that were to be set
 }
 
 var _ tenure.Lease = (*claim)(nil)
@@ -38,6 +38,14 @@ func (x *claim) watched() <-chan struct{} {
 	defer x.mu.Unlock()
 	x.moved = make(chan struct{}, 1)
 	return x.moved
+}
+
+// nextRecord returns the number of a record that is to be set.
+func (x *claim) nextRecord() uint64 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.records++
+	return x.records
 }
 
 // departed returns a channel that is closed when the machine has dropped the claim.

@@ -45,7 +45,8 @@ type Peer struct {
 	mu      sync.Mutex // of what follows
 	ended   bool       // Close has ended the peer
 	members Members
-	later   Members // next members, which wait until the epoch of members is active; or zero
+	before  map[machine.NodeID]string // members of the list before, if this start knows any
+	later   Members                   // next members, which wait until the epoch of members is active; or zero
 	health
 	wishes
 
@@ -94,7 +95,7 @@ func Start(ctx context.Context, cfg Config) (*Peer, error) {
 		health: health{troubles: map[machine.NodeID]error{}, heard: map[machine.NodeID]heard{}},
 		wishes: wishes{claims: map[uint64]*claim{}, looks: map[uint64]chan flease.Observed{}, watches: map[string]*watch{}, snapshot: make(chan *flease.Record, 1)},
 	}
-	p.shelf = shelf{records: map[string]kept{}, fetches: map[string]bool{}, whole: cfg.fresh}
+	p.shelf = shelf{records: map[string]kept{}, fetches: map[string]bool{}, knowledge: knowledge{whole: cfg.fresh}}
 	if err := p.configure(ctx); err != nil {
 		return nil, err
 	}
@@ -160,6 +161,7 @@ func (p *Peer) configure(ctx context.Context) (err error) {
 	if err := p.members.check(); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
+	p.before = p.members.Was
 	member := false
 	if p.self, member = p.members.index(cfg.Self); !member {
 		return fmt.Errorf("%w: this peer, %s, is not among the members (%v): give its address as the list has it, or add it to the list", ErrConfig, cfg.Self, p.members)

@@ -2,14 +2,12 @@ package flease
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/holder"
-	"github.com/tenure-lease/tenure/internal/host/peer"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -29,13 +27,13 @@ func (l *Leaser) Record(outer context.Context, name string) ([]byte, error) {
 	p := l.peer
 	var last round // that ctx has not cut short
 	for {
-		r := p.round(ctx, p.recordLimit(), recordQuestion{Name: name}, func(r round) bool { return r.whole() >= r.majority })
+		r := p.readRound(ctx, name)
 		if r.whole() >= r.majority {
 			newest := r.newest(name)
 			if newest.Token == 0 {
 				return nil, nil
 			}
-			err = p.spread(ctx, newest, r)
+			_, err = p.spread(ctx, newest, r)
 			return append([]byte{}, newest.Data...), l.final(outer, "read the record of", name, err)
 		}
 		if ctx.Err() == nil || last.members == 0 {
@@ -47,19 +45,26 @@ func (l *Leaser) Record(outer context.Context, name string) ([]byte, error) {
 	}
 }
 
-// SetRecord implements tenure.Recorder. A later tenure has a greater token, so that a record of an earlier
-// one never takes the place of its record.
+func (p *Peer) readRound(ctx context.Context, name string) round {
+	ctx, cancel := p.within(ctx)
+	defer cancel()
+	return p.round(ctx, recordQuestion{Name: name}, func(r round) bool { return r.whole() >= r.majority })
+}
+
+// SetRecord implements tenure.Recorder.
 func (l *Leaser) SetRecord(ctx context.Context, held tenure.Lease, record []byte) error {
 	x, ok := held.(*claim)
 	if !ok || x.leaser != l {
 		return holder.ErrForeign
 	}
+	return l.setRecord(ctx, x, x.nextRecord(), record)
+}
+
+// setRecord sets the record that has a number among those of a tenure.
+func (l *Leaser) setRecord(ctx context.Context, x *claim, number uint64, record []byte) error {
 	return holder.Record(ctx, l.calls, x, record, func(ctx context.Context) error {
-		x.mu.Lock()
-		x.records++
-		k := kept{Name: x.Name(), Token: x.Token(), Number: x.records, Data: append([]byte{}, record...)}
-		x.mu.Unlock()
-		err := l.peer.spread(ctx, k, round{})
+		k := kept{Name: x.Name(), Token: x.Token(), Number: number, Data: append([]byte{}, record...)}
+		err := l.peer.set(ctx, x, k)
 		if err != nil && !errors.Is(err, tenure.ErrUnavailable) {
 			err = fmt.Errorf("%w: %w", tenure.ErrUnavailable, err)
 		}
@@ -67,172 +72,72 @@ func (l *Leaser) SetRecord(ctx context.Context, held tenure.Lease, record []byte
 	})
 }
 
-// round is what members have answered to one question about records.
-type round struct {
-	epoch    uint64
-	members  int
-	majority int
-	answers  map[machine.NodeID]recordAnswer
-}
-
-// whole counts the members that miss no record.
-func (r round) whole() (n int) {
-	for _, a := range r.answers {
-		if a.Whole {
-			n++
+// set has a majority keep a record of a tenure. A later tenure has a greater token, so that a record of an earlier
+// one never takes the place of its record. A greater token that is met while the lease is held is from before
+// clocks were set back.
+func (p *Peer) set(ctx context.Context, x *claim, k kept) error {
+	for {
+		met, err := p.spread(ctx, k, round{})
+		if err != nil || met.compare(k) <= 0 {
+			return err
 		}
-	}
-	return n
-}
-
-// newest is the newest record of a name.
-func (r round) newest(name string) (newest kept) {
-	for _, a := range r.answers {
-		if k := a.of(name); k.compare(newest) > 0 {
-			newest = k
+		if met.Token == k.Token && met.Number >= k.Number {
+			return nil // the same tenure has set a later one
 		}
-	}
-	return newest
-}
-
-// holding counts the members that had the record, or a newer one, in this round and in the one before,
-// without a restart in between. When the second begins, all of them have it at once.
-func (r round) holding(k kept, before round) (n int) {
-	if r.epoch != before.epoch {
-		return 0
-	}
-	for id, a := range r.answers {
-		b, known := before.answers[id]
-		if known && a.Keeper == b.Keeper && a.of(k.Name).compare(k) >= 0 && b.of(k.Name).compare(k) >= 0 {
-			n++
+		if _, err := p.spread(ctx, met, round{}); err != nil {
+			return err
 		}
-	}
-	return n
-}
-
-// missing says which members keep a record from being read.
-func (r round) missing(self machine.NodeID) error {
-	err := fmt.Errorf("%d of %d peers miss no record, and it takes %d", r.whole(), r.members, r.majority)
-	if a, here := r.answers[self]; here && !a.Whole {
-		err = fmt.Errorf("%w; this one has restarted and has not heard the records of the others yet", err)
-	}
-	return err
-}
-
-// recordLimit is how long a member may take to show a record: some round trips.
-func (p *Peer) recordLimit() time.Duration { return 4 * p.pure.RoundTimeout }
-
-// errOtherEpoch has a member not count while the list changes.
-var errOtherEpoch = errors.New("it has another list of members")
-
-// round asks all members, itself too, until enough have answered or the time for it is over.
-func (p *Peer) round(ctx context.Context, limit time.Duration, q recordQuestion, enough func(round) bool) round {
-	m := p.Members()
-	r := round{
-		epoch: m.Epoch, members: len(m.Addrs), majority: len(m.Addrs)/2 + 1,
-		answers: map[machine.NodeID]recordAnswer{},
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, holder.ErrPatience)
-	defer cancel()
-	type answer struct {
-		id  machine.NodeID
-		a   recordAnswer
-		err error
-	}
-	answers := make(chan answer, len(m.Addrs))
-	for id := range m.Addrs {
-		p.spawn(func() {
-			a, err := p.ask(ctx, m, id, q)
-			answers <- answer{id, a, err}
-		})
-	}
-	for range m.Addrs {
-		var got answer
-		select {
-		case got = <-answers:
-		case <-ctx.Done():
-			return r
-		case <-p.ctx.Done():
-			return r
+		if err := x.Check(); err != nil { // only now: see kept.over
+			return err
 		}
-		if got.err == nil {
-			r.answers[got.id] = got.a
-		}
-		if enough(r) {
-			return r
-		}
-	}
-	return r
-}
-
-// ask asks one member, page by page if it is for all records.
-func (p *Peer) ask(ctx context.Context, m Members, id machine.NodeID, q recordQuestion) (all recordAnswer, err error) {
-	for first := true; ; first = false {
-		var a recordAnswer
-		if id == p.self {
-			a = p.shown(q)
-		} else {
-			say, err := json.Marshal(inquiry{Record: &q})
-			if err != nil {
-				return all, err
-			}
-			said, err := peer.Ask(ctx, m.Addrs[id], p.cfg.TLS, p.cfg.Dial, say)
-			if err != nil {
-				return all, offline(err)
-			}
-			if err := json.Unmarshal(said, &a); err != nil {
-				return all, err
-			}
-		}
-		switch {
-		case a.Keeper == 0:
-			return all, errors.New("it ends, or is of a version that keeps no records")
-		case a.Epoch != m.Epoch:
-			return all, errOtherEpoch
-		case !first && a.Keeper != all.Keeper:
-			return all, errors.New("it has restarted meanwhile")
-		}
-		if first {
-			all = a
-		} else { // a page that it has shown while it missed records may lack some
-			all.Whole, all.Records = all.Whole && a.Whole, append(all.Records, a.Records...)
-		}
-		if !a.More {
-			return all, nil
-		}
-		if len(a.Records) == 0 || a.Records[len(a.Records)-1].Name <= q.After {
-			return all, errors.New("it says that there is more and shows nothing new")
-		}
-		q.After = a.Records[len(a.Records)-1].Name
+		k = k.over(met)
 	}
 }
 
-// spread passes a record on until a majority has it at one moment, see "Records" in the package comment.
-func (p *Peer) spread(ctx context.Context, k kept, before round) error {
+// spread passes a record on until a majority has it at one moment, see "Records" in the package comment. It returns
+// the newest record of the name that it has met.
+func (p *Peer) spread(ctx context.Context, k kept, before round) (met kept, err error) {
+	if err := context.Cause(ctx); err != nil { // a caller that has gone may have set another meanwhile
+		return met, err
+	}
 	if !p.shelf.put(k) {
-		return fmt.Errorf("%w: peers keep the records of %d names", ErrBusy, recordsMax)
+		return met, errNoRoom
 	}
 	for {
-		r := p.round(ctx, p.recordLimit(), recordQuestion{Name: k.Name, Take: p.self}, func(r round) bool {
-			return r.holding(k, before) >= r.majority || r.holding(k, r) >= r.majority && before.epoch == 0
-		})
+		r := p.spreadRound(ctx, k, before)
 		if n := r.holding(k, before); r.majority > 0 && n >= r.majority {
-			return nil
+			return r.newest(k.Name), nil
+		}
+		if r.full(k) > r.members-r.majority {
+			return met, errNoRoom
 		}
 		cut := ctx.Err()
 		if r.holding(k, r) < r.majority { // the others are fetching it
 			cut = wait(ctx, min(p.pure.RoundTimeout, 10*time.Millisecond))
 		}
 		if cut != nil {
-			return fmt.Errorf("%d of %d peers have it, and it takes %d: %w", r.holding(k, r), r.members, r.majority, cut)
+			return met, fmt.Errorf("%d of %d peers have it and miss no other, and it takes %d: %w", r.holding(k, r), r.members, r.majority, cut)
 		}
 		before = r
 	}
 }
 
+var errNoRoom = fmt.Errorf("%w: peers keep the records of %d names; all of them forget the names together, when all end and start without --state", ErrBusy, recordsMax)
+
+func (p *Peer) spreadRound(ctx context.Context, k kept, before round) round {
+	ctx, cancel := p.within(ctx)
+	defer cancel()
+	return p.round(ctx, recordQuestion{Name: k.Name, Take: p.self}, func(r round) bool {
+		return r.holding(k, before) >= r.majority || r.holding(k, r) >= r.majority && before.epoch == 0
+	})
+}
+
 // shown answers a question about records, at this peer.
 func (p *Peer) shown(q recordQuestion) recordAnswer {
-	a := recordAnswer{Keeper: p.pure.Incarnation, Epoch: p.Members().Epoch}
+	m := p.Members()
+	// A peer that votes under a list that it has not read yet goes by none: others may have left the older one.
+	epoch := max(m.Epoch, p.activeEpoch.Load())
+	a := recordAnswer{Keeper: p.pure.Incarnation, Self: p.self, Cluster: p.cfg.Cluster, Epoch: epoch, List: p.list(m)}
 	if !p.shelf.show(q, &a) {
 		return recordAnswer{}
 	}
@@ -252,63 +157,11 @@ func (p *Peer) fetch(name string, from machine.NodeID) {
 	if _, member := m.Addrs[from]; !member {
 		return
 	}
-	ctx, cancel := context.WithTimeout(p.ctx, p.recordLimit())
+	ctx, cancel := p.within(p.ctx)
 	defer cancel()
 	if a, err := p.ask(ctx, m, from, recordQuestion{Name: name}); err == nil {
 		if k := a.of(name); k.Token != 0 {
 			p.shelf.put(k)
 		}
 	}
-}
-
-// recollect has a peer that has started hear the records of the others, until none is missing that it has
-// acknowledged in an earlier life.
-func (p *Peer) recollect() {
-	for p.ctx.Err() == nil {
-		if _, whole := p.shelf.size(); whole {
-			return
-		}
-		first := p.gather()
-		switch blank := len(first.answers) - first.whole(); {
-		case first.sufficient():
-			p.shelf.complete()
-		case blank >= first.majority && p.gather().blank(first) >= first.majority:
-			// A majority had forgotten the records at one moment, and nothing brings them back. The
-			// cluster may as well be new.
-			p.shelf.complete()
-		default:
-			_ = wait(p.ctx, p.pure.RoundTimeout)
-		}
-	}
-}
-
-// gather asks all members for all of their records, and keeps what they show.
-func (p *Peer) gather() round {
-	r := p.round(p.ctx, gatherLimit, recordQuestion{}, round.sufficient)
-	for id, a := range r.answers {
-		for _, k := range a.Records {
-			if !p.shelf.put(k) {
-				delete(r.answers, id)
-			}
-		}
-	}
-	return r
-}
-
-// gatherLimit is how long a member may take to show all records, of which there may be megabytes.
-const gatherLimit = 10 * time.Second
-
-// sufficient reports whether so many members have shown all records that one of them has each record that
-// a majority had: fewer are without it.
-func (r round) sufficient() bool { return r.whole() > r.members-r.majority }
-
-// blank counts the members that missed records in this round and in the one before, without a restart
-// in between.
-func (r round) blank(before round) (n int) {
-	for id, a := range r.answers {
-		if b, known := before.answers[id]; known && r.epoch == before.epoch && a.Keeper == b.Keeper && !a.Whole && !b.Whole {
-			n++
-		}
-	}
-	return n
 }

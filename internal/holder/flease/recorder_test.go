@@ -286,7 +286,7 @@ func TestAMinorityAcknowledgesNothing(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		err := from.SetRecord(ctx, lease, []byte("one peer's"))
-		if !errors.Is(err, tenure.ErrUnavailable) || !strings.Contains(err.Error(), "1 of 3 peers have it, and it takes 2") {
+		if !errors.Is(err, tenure.ErrUnavailable) || !strings.Contains(err.Error(), "1 of 3 peers have it and miss no other, and it takes 2") {
 			t.Errorf("the holder's peer is cut off, and a record is set: %v", err)
 		}
 	})

@@ -1,27 +1,13 @@
 package flease
 
 import (
-	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"sync"
 
 	"github.com/tenure-lease/tenure/internal/machine"
 )
-
-// kept is the record of a name, as peers keep it. Its tenure's token and its number within the tenure order
-// it among all records of the name.
-type kept struct {
-	Name   string `json:"name"`
-	Token  uint64 `json:"token,string"`
-	Number uint64 `json:"number,omitempty"`
-	Data   []byte `json:"data,omitempty"`
-}
-
-// compare orders records of one name. The zero value is before all.
-func (k kept) compare(o kept) int {
-	return cmp.Or(cmp.Compare(k.Token, o.Token), cmp.Compare(k.Number, o.Number))
-}
 
 // recordsMax bounds the names whose records a peer keeps, of 2 KiB at most.
 const recordsMax = 1 << 14
@@ -30,9 +16,23 @@ const recordsMax = 1 << 14
 type shelf struct {
 	mu      sync.Mutex
 	records map[string]kept
-	whole   bool            // no record is missing that this peer has acknowledged in an earlier life
+	knowledge
 	shut    bool            // the peer has saved the records, and acknowledges no more
 	fetches map[string]bool // names whose record is being fetched
+}
+
+// knowledge is what a peer knows of the records that it has acknowledged in earlier lives, and of the lives
+// of others.
+type knowledge struct {
+	whole bool // none of them is missing
+	// former is the life that has left the records in a file, as long as no other member has confirmed that
+	// there was no life since. The peer is not whole then, and has forgotten nothing either.
+	former uint32
+	// began are the members that were blank at one moment, with their lives: the records began anew with
+	// these. It was under the list of beganIn.
+	began   map[machine.NodeID]uint32
+	beganIn uint64
+	lives   map[machine.NodeID][]uint32 // the last ones of each member that were heard of, in order
 }
 
 // put keeps a record unless there is a newer one. It reports whether the shelf has it, or a newer one.
@@ -54,13 +54,23 @@ type recordQuestion struct {
 	Name  string         `json:"name,omitempty"`
 	After string         `json:"after,omitempty"`
 	Take  machine.NodeID `json:"take,omitempty"` // this member has a newer one: fetch it there
+	From  machine.NodeID `json:"from,omitempty"` // the member that asks, if it asks for its lives, too
 }
 
 // recordAnswer is the answer. A peer that answers no such question has no Keeper.
 type recordAnswer struct {
-	Keeper  uint32 `json:"keeper"` // the peer's incarnation
-	Epoch   uint64 `json:"kept_in"`
-	Whole   bool   `json:"whole"`
+	Keeper  uint32         `json:"keeper"` // the peer's incarnation
+	Self    machine.NodeID `json:"self"`
+	Cluster string         `json:"cluster,omitempty"`
+	Epoch   uint64         `json:"kept_in"`
+	List    uint64         `json:"list,string"` // see Peer.list
+
+	Whole    bool                      `json:"whole"`
+	Restored bool                      `json:"restored,omitempty"` // it would be whole, if its file is the last
+	Full     bool                      `json:"full,omitempty"`     // there is no room for another name
+	Began    map[machine.NodeID]uint32 `json:"began,omitempty"`
+	Lives    []uint32                  `json:"lives,omitempty"` // of the member that asks
+
 	Records []kept `json:"records,omitempty"`
 	More    bool   `json:"more,omitempty"`
 }
@@ -75,11 +85,23 @@ func (a recordAnswer) of(name string) kept {
 	return kept{}
 }
 
+// blank reports whether the peer has forgotten records, for all that it knows.
+func (a recordAnswer) blank() bool { return !a.Whole && !a.Restored }
+
+// pageBytesMax bounds an answer roughly. It has to be heard in a few seconds.
+const pageBytesMax = 128 << 10
+
 // show fills in an answer; false if the shelf is shut.
 func (s *shelf) show(q recordQuestion, a *recordAnswer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a.Whole = s.whole
+	a.Whole, a.Restored, a.Full = s.whole, s.former != 0, len(s.records) >= recordsMax
+	if s.beganIn == a.Epoch {
+		a.Began = s.began
+	}
+	if q.From != 0 {
+		a.Lives = slices.Clone(s.lives[q.From])
+	}
 	if q.Name != "" {
 		if k, known := s.records[q.Name]; known {
 			a.Records = []kept{k}
@@ -93,7 +115,7 @@ func (s *shelf) show(q recordQuestion, a *recordAnswer) bool {
 		}
 		k := s.records[name]
 		b, _ := json.Marshal(k) // strings, numbers and bytes: never fails
-		if size += len(b) + 1; size > namesBytesMax {
+		if size += len(b) + 1; size > pageBytesMax && len(a.Records) > 0 {
 			a.More = true
 			break
 		}
@@ -103,20 +125,51 @@ func (s *shelf) show(q recordQuestion, a *recordAnswer) bool {
 }
 
 // names are those of all records, in order. s.mu is held.
-func (s *shelf) names() []string {
-	names := make([]string, 0, len(s.records))
-	for name := range s.records {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func (s *shelf) names() []string { return slices.Sorted(maps.Keys(s.records)) }
 
-// complete notes that no record is missing.
-func (s *shelf) complete() {
+// complete notes that no record is missing. began are the members that have begun anew under the list of an
+// epoch, if that is why.
+func (s *shelf) complete(began map[machine.NodeID]uint32, epoch uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.whole = true
+	s.whole, s.former = true, 0
+	if began != nil {
+		s.began, s.beganIn = began, epoch
+	}
+}
+
+// miss notes that records may be missing, and reports whether none was before.
+func (s *shelf) miss() (was bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was, s.whole, s.former = s.whole, false, 0
+	return was
+}
+
+// livesMax is how many lives of a member a peer remembers.
+const livesMax = 8
+
+// heard notes that a member was heard of in a life.
+func (s *shelf) heard(id machine.NodeID, life uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if life == 0 || slices.Contains(s.lives[id], life) {
+		return
+	}
+	if s.lives == nil {
+		s.lives = map[machine.NodeID][]uint32{}
+	}
+	s.lives[id] = append(s.lives[id], life)
+	if n := len(s.lives[id]); n > livesMax {
+		s.lives[id] = slices.Clone(s.lives[id][n-livesMax:])
+	}
+}
+
+// restored is the life whose file the peer has restored, as long as it is not confirmed; else 0.
+func (s *shelf) restored() uint32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.former
 }
 
 // size returns the number of records, and whether none is missing.
@@ -124,40 +177,6 @@ func (s *shelf) size() (n int, whole bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.records), s.whole
-}
-
-// savedShelf is a shelf in the file of a planned end.
-type savedShelf struct {
-	Whole   bool   `json:"whole"`
-	Records []kept `json:"records"`
-}
-
-// save shuts the shelf and returns what the next life of the peer begins with.
-func (s *shelf) save() []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.shut = true
-	saved := savedShelf{Whole: s.whole}
-	for _, name := range s.names() {
-		saved.Records = append(saved.Records, s.records[name])
-	}
-	b, _ := json.Marshal(saved) // strings, numbers and bytes: never fails
-	return b
-}
-
-// restore fills a new shelf.
-func (s *shelf) restore(saved []byte) error {
-	var all savedShelf
-	if err := json.Unmarshal(saved, &all); err != nil {
-		return err
-	}
-	for _, k := range all.Records {
-		s.put(k)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.whole = all.Whole
-	return nil
 }
 
 // fetching notes that a record is being fetched; false if it is already, or too many are.

@@ -1,7 +1,9 @@
 package flease
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/tenure-lease/tenure/internal/machine"
@@ -17,6 +19,10 @@ func TestOrderOfRecords(t *testing.T) {
 		{kept{Token: 2, Number: 1}, kept{Token: 1, Number: 9}, kept{Token: 2, Number: 1}},
 		{kept{Token: 2, Number: 1}, kept{Token: 2, Number: 2}, kept{Token: 2, Number: 2}},
 		{kept{Token: 2, Number: 2}, kept{Token: 2, Number: 1}, kept{Token: 2, Number: 2}},
+		{kept{Token: 9}, kept{Token: 2, Over: []stamp{{Token: 9}}}, kept{Token: 2}},
+		{kept{Token: 2, Over: []stamp{{Token: 9}}}, kept{Token: 9}, kept{Token: 2}},
+		{kept{Token: 2, Over: []stamp{{Token: 9}}}, kept{Token: 10}, kept{Token: 10}},
+		{kept{Token: 3, Over: []stamp{{Token: 9}}}, kept{Token: 2, Over: []stamp{{Token: 9}, {Token: 8}}}, kept{Token: 2}},
 	} {
 		s := newShelf()
 		for _, k := range []kept{tt.first, tt.second} {
@@ -27,6 +33,47 @@ func TestOrderOfRecords(t *testing.T) {
 		if got := s.records["x"]; got.Token != tt.want.Token || got.Number != tt.want.Number {
 			t.Errorf("%v and then %v: the shelf keeps %v, want %v", tt.first, tt.second, got, tt.want)
 		}
+	}
+}
+
+// TestOverAnEarlierRecord: a record that is set over one with a greater stamp is behind it. A tenure that was stopped before
+// it has put such a record never replaces that of a later tenure, whichever records that one has met.
+func TestOverAnEarlierRecord(t *testing.T) {
+	var all []kept // all orders out of tokens up to 4 and up to three stamps
+	for a := range uint64(5) {
+		all = append(all, kept{Token: a})
+		for b := range a + 1 {
+			all = append(all, kept{Token: b, Over: []stamp{{Token: a}}})
+			for c := range b + 1 {
+				all = append(all, kept{Token: c, Over: []stamp{{Token: a}, {Token: b}}})
+			}
+		}
+	}
+	has := func(k kept, token uint64) bool {
+		return k.Token == token || slices.Contains(k.Over, stamp{Token: token})
+	}
+	judged := 0
+	for _, met := range all {
+		for token := range uint64(5) {
+			k := kept{Token: token + 1}.over(met)
+			if met.compare(kept{Token: token + 1}) > 0 && k.compare(met) <= 0 {
+				t.Fatalf("%v over %v is %v, and that is not behind it", token+1, met, k)
+			}
+			for _, last := range all {
+				for later := token + 2; later < 6; later++ {
+					if last.compare(met) < 0 || has(met, later) {
+						continue // it has met what was acknowledged, and is of a tenure that begins now
+					}
+					if b := (kept{Token: later}).over(last); b.compare(k) <= 0 {
+						t.Fatalf("%v over %v is %v, and the tenure of %d, which was stopped meanwhile, goes before it with %v over %v", later, last, b, token+1, k, met)
+					}
+					judged++
+				}
+			}
+		}
+	}
+	if judged < 1000 {
+		t.Errorf("judged %d pairs", judged)
 	}
 }
 
@@ -45,7 +92,7 @@ func TestRoomForRecords(t *testing.T) {
 	if !s.put(kept{Name: "7", Token: 2}) || s.records["7"].Token != 2 {
 		t.Error("a full shelf does not replace a record")
 	}
-	s.save()
+	s.save(savedShelf{})
 	if s.put(kept{Name: "7", Token: 3}) {
 		t.Error("a shelf that was saved takes a record that its next life misses")
 	}
@@ -54,21 +101,85 @@ func TestRoomForRecords(t *testing.T) {
 	}
 }
 
-// TestSavedShelf: the next life of a shelf has its records, and misses some if it did.
+// TestSavedShelf: the next life of a shelf has its records. It misses some if the former did, and if others may have been given
+// records since, under another list. Else the peer would have to hear from nobody but that the file is its last.
 func TestSavedShelf(t *testing.T) {
-	for _, whole := range []bool{true, false} {
+	for what, tt := range map[string]struct {
+		whole        bool
+		list         uint64
+		alone        bool
+		wantWhole    bool
+		wantRestored uint32
+	}{
+		"it missed none":         {whole: true, list: 5, wantRestored: 7},
+		"it missed some":         {whole: false, list: 5},
+		"under another list":     {whole: true, list: 6},
+		"nobody else is there":   {whole: true, list: 5, alone: true, wantWhole: true},
+		"alone under a new list": {whole: true, list: 6, alone: true},
+	} {
 		s, next := newShelf(), newShelf()
-		s.whole = whole
-		s.put(kept{Name: "x", Token: 3, Number: 2, Data: []byte{0, 255}})
-		if err := next.restore(s.save()); err != nil {
+		s.whole = tt.whole
+		s.put(kept{Name: "x", Token: 3, Number: 2, Over: []stamp{{Token: 9}}, Data: []byte{0, 255}})
+		s.heard(2, 77)
+		var saved savedShelf
+		if err := json.Unmarshal(s.save(savedShelf{List: 5, Life: 7}), &saved); err != nil {
 			t.Fatal(err)
 		}
+		next.restore(saved, tt.list, tt.alone)
 		if k := next.records["x"]; len(next.records) != 1 || k.compare(s.records["x"]) != 0 || string(k.Data) != "\x00\xff" {
-			t.Errorf("the next life has the records %v, want %v", next.records, s.records)
+			t.Errorf("%s: the next life has the records %v, want %v", what, next.records, s.records)
 		}
-		if next.whole != whole {
-			t.Errorf("a shelf that misses no record: %v; in its next life: %v", whole, next.whole)
+		if next.whole != tt.wantWhole || next.former != tt.wantRestored {
+			t.Errorf("%s: in its next life it is whole: %v, and so if life %d was the last; want %v, %d", what, next.whole, next.former, tt.wantWhole, tt.wantRestored)
 		}
+		if !slices.Equal(next.lives[2], []uint32{77}) {
+			t.Errorf("%s: the next life knows the lives %v of another", what, next.lives)
+		}
+	}
+}
+
+// TestLives: a peer remembers the last lives of each other, and each once. A life between that of a file and the present one
+// is noticed.
+func TestLives(t *testing.T) {
+	s := newShelf()
+	for _, life := range []uint32{1, 2, 1, 0, 3, 4, 5, 6, 7, 8, 9} {
+		s.heard(2, life)
+	}
+	if want := []uint32{2, 3, 4, 5, 6, 7, 8, 9}; !slices.Equal(s.lives[2], want) {
+		t.Errorf("it has heard of the lives %v, want %v", s.lives[2], want)
+	}
+	for _, tt := range []struct {
+		lives []uint32
+		want  bool
+	}{
+		{nil, false}, {[]uint32{5}, false}, {[]uint32{9}, false}, {[]uint32{5, 9}, false}, {[]uint32{4, 5, 9}, false},
+		{[]uint32{5, 6}, true}, {[]uint32{5, 6, 9}, true}, {[]uint32{6}, true},
+	} {
+		if got := later(tt.lives, 5, 9); got != tt.want {
+			t.Errorf("the file is of life 5, this is life 9, and others have heard of %v: a later one is noticed: %v, want %v", tt.lives, got, tt.want)
+		}
+	}
+}
+
+// TestWhatAShelfShows: an answer says whether the peer misses records, or has a state that nobody has confirmed. It names those that
+// have begun anew under its list, and the lives of the member that asks.
+func TestWhatAShelfShows(t *testing.T) {
+	s := newShelf()
+	s.complete(map[machine.NodeID]uint32{1: 7}, 4)
+	s.heard(2, 77)
+	a := recordAnswer{Epoch: 4}
+	s.show(recordQuestion{From: 2}, &a)
+	if !a.Whole || a.Restored || a.Began[1] != 7 || !slices.Equal(a.Lives, []uint32{77}) {
+		t.Errorf("a complete peer shows %+v", a)
+	}
+	a = recordAnswer{Epoch: 5}
+	if s.show(recordQuestion{}, &a); a.Began != nil || a.Lives != nil {
+		t.Errorf("that records began anew is shown under the list of another epoch, or lives to one that does not ask for them: %+v", a)
+	}
+	s.miss()
+	s.former = 6
+	if s.show(recordQuestion{}, &a); a.Whole || !a.Restored {
+		t.Errorf("a peer with a state that nobody has confirmed shows %+v", a)
 	}
 }
 
@@ -85,74 +196,5 @@ func TestFetches(t *testing.T) {
 	}
 	if s.fetched("x"); !s.fetching("x") {
 		t.Error("a record that was fetched cannot be again")
-	}
-}
-
-// answer is an answer of a peer in one of its lives.
-func answer(life uint32, whole bool, token uint64) recordAnswer {
-	return recordAnswer{Keeper: life, Epoch: 1, Whole: whole, Records: []kept{{Name: "x", Token: token}}}
-}
-
-// TestHeldAtOneMoment: members that have a record count together only if all have had it at one moment: in two
-// rounds, one behind the other, in one life of theirs, under one list.
-func TestHeldAtOneMoment(t *testing.T) {
-	k := kept{Name: "x", Token: 5}
-	ours := func(epoch uint64, a recordAnswer) round {
-		return round{epoch: epoch, answers: map[machine.NodeID]recordAnswer{1: a, 2: answer(1, true, 5)}}
-	}
-	for what, tt := range map[string]struct {
-		before, now round
-		want        int
-	}{
-		"both":                       {ours(1, answer(7, true, 5)), ours(1, answer(7, true, 5)), 2},
-		"a newer one":                {ours(1, answer(7, true, 6)), ours(1, answer(7, true, 6)), 2},
-		"one that misses others":     {ours(1, answer(7, false, 5)), ours(1, answer(7, false, 5)), 2},
-		"one that has restarted":     {ours(1, answer(7, true, 5)), ours(1, answer(8, true, 5)), 1},
-		"one that had it not before": {ours(1, answer(7, true, 4)), ours(1, answer(7, true, 5)), 1},
-		"one that has it no more":    {ours(1, answer(7, true, 5)), ours(1, answer(7, true, 4)), 1},
-		"another list":               {ours(1, answer(7, true, 5)), ours(2, answer(7, true, 5)), 0},
-		"nobody before":              {round{epoch: 1}, ours(1, answer(7, true, 5)), 0},
-	} {
-		if got := tt.now.holding(k, tt.before); got != tt.want {
-			t.Errorf("%s: %d members have it at one moment, want %d", what, got, tt.want)
-		}
-	}
-}
-
-// TestBlankAtOneMoment: members that have forgotten count together only if all miss records at one moment.
-func TestBlankAtOneMoment(t *testing.T) {
-	of := func(epoch uint64, a recordAnswer) round {
-		return round{epoch: epoch, answers: map[machine.NodeID]recordAnswer{1: a, 2: answer(1, false, 5)}}
-	}
-	for what, tt := range map[string]struct {
-		before, now round
-		want        int
-	}{
-		"both":                    {of(1, answer(7, false, 5)), of(1, answer(7, false, 5)), 2},
-		"one was whole before":    {of(1, answer(7, true, 5)), of(1, answer(7, false, 5)), 1},
-		"one is whole by now":     {of(1, answer(7, false, 5)), of(1, answer(7, true, 5)), 1},
-		"one forgot between":      {of(1, answer(7, false, 5)), of(1, answer(8, false, 5)), 1},
-		"another list":            {of(1, answer(7, false, 5)), of(2, answer(7, false, 5)), 0},
-		"one did not answer then": {round{epoch: 1, answers: map[machine.NodeID]recordAnswer{2: answer(1, false, 5)}}, of(1, answer(7, false, 5)), 1},
-	} {
-		if got := tt.now.blank(tt.before); got != tt.want {
-			t.Errorf("%s: %d members are blank at one moment, want %d", what, got, tt.want)
-		}
-	}
-}
-
-// TestHowManyMustBeHeard: a peer that has forgotten hears from so many that one of them has each record that a
-// majority had.
-func TestHowManyMustBeHeard(t *testing.T) {
-	for n, want := range map[int]int{1: 1, 2: 1, 3: 2, 4: 2, 5: 3, 7: 4} {
-		for heard := range n + 1 {
-			r := round{members: n, majority: n/2 + 1, answers: map[machine.NodeID]recordAnswer{}}
-			for i := range n {
-				r.answers[machine.NodeID(i+1)] = answer(1, i < heard, 0)
-			}
-			if got := r.sufficient(); got != (heard >= want) {
-				t.Errorf("of %d members, %d have shown all that they have: sufficient %v, want %d of them", n, heard, got, want)
-			}
-		}
 	}
 }

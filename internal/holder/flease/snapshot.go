@@ -1,6 +1,7 @@
 package flease
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,9 +17,10 @@ import (
 // A planned shutdown leaves the peer's promises in a file. The next start removes the file before
 // it sends a message: a second start from the same file would forget the promises in between (E5).
 
-// snapshotMagic begins the file. It is followed by the terms' id and the peer's index, which the
-// next start must have, too, by the names' records, by the machine's record, and by a CRC32C of all.
-const snapshotMagic = "TENUREF2"
+// snapshotMagic begins the file. It is followed by the peer's index and the names' records; by the terms' id,
+// which the next start must have, too, or the rest is of no use to it; by the machine's record; and by a CRC32C of
+// all.
+const snapshotMagic = "TENUREF3"
 
 func (p *Peer) snapshotPath() string {
 	return filepath.Join(p.cfg.State, fmt.Sprintf("flease-%d.snapshot", p.self))
@@ -58,32 +60,40 @@ func (p *Peer) restore() ([]*flease.Record, error) {
 	return []*flease.Record{r}, nil
 }
 
-// parseSnapshot returns the record in a file of this peer, or why the file is of no use.
+// parseSnapshot returns the record in a file of this peer, or why the file is of no use. The names' records are
+// restored in any case, unless the file is another peer's: they are not about terms.
 func (p *Peer) parseSnapshot(file []byte) (*flease.Record, error) {
 	all := wire.Reader{Rest: file}
 	body := wire.Reader{Rest: all.Take(uint64(max(len(file)-4, 0)))}
 	if wire.Checksum(body.Rest) != all.Uint32() || all.Bad {
 		return nil, errors.New("the file is damaged")
 	}
-	magic, id, self := string(body.Take(uint64(len(snapshotMagic)))), body.Uint64(), body.Uint64()
-	if magic != snapshotMagic || id != p.terms().id() || self != uint64(p.self) {
-		return nil, errors.New("it is another peer's, or of a cluster with other terms")
+	magic, self := string(body.Take(uint64(len(snapshotMagic)))), body.Uint64()
+	var saved savedShelf
+	if magic != snapshotMagic || self != uint64(p.self) {
+		return nil, errors.New("it is another peer's, or of another version of the program")
 	}
-	records := body.Bytes()
-	r := new(flease.Record)
-	if err := r.UnmarshalBinary(body.Rest); err != nil {
+	if err := json.Unmarshal(body.Bytes(), &saved); err != nil {
 		return nil, err
 	}
-	return r, p.shelf.restore(records)
+	if saved.Cluster != p.cfg.Cluster {
+		return nil, errors.New("it is another cluster's")
+	}
+	p.shelf.restore(saved, p.list(p.members), len(p.members.Addrs) == 1)
+	if body.Uint64() != p.terms().id() {
+		return nil, errors.New("it is of a cluster with other terms; the records of --every in it are kept")
+	}
+	r := new(flease.Record)
+	return r, r.UnmarshalBinary(body.Rest)
 }
 
 // sealSnapshot returns the file of a record.
 func (p *Peer) sealSnapshot(record []byte) []byte {
 	var w wire.Writer
 	w.Put([]byte(snapshotMagic))
-	w.Uint64(p.terms().id())
 	w.Uint64(uint64(p.self))
-	w.Bytes(p.shelf.save())
+	w.Bytes(p.shelf.save(savedShelf{Cluster: p.cfg.Cluster, List: p.list(p.Members()), Life: p.pure.Incarnation}))
+	w.Uint64(p.terms().id())
 	w.Put(record)
 	w.Uint32(wire.Checksum(w))
 	return w

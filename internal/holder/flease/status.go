@@ -20,9 +20,11 @@ type Status struct {
 	// Claims is the number of claims of this process and its clients, held ones included.
 	Claims int `json:"claims"`
 	// Records is the number of names whose records the peer keeps. Incomplete: it has started without some
-	// of them, and has not heard from enough of the others since.
-	Records    int  `json:"records"`
-	Incomplete bool `json:"records_incomplete,omitempty"`
+	// of them, and has not heard from enough of the others since. Unconfirmed: they are those of a state, and no
+	// other peer has confirmed yet that it is the last one.
+	Records     int  `json:"records"`
+	Incomplete  bool `json:"records_incomplete,omitempty"`
+	Unconfirmed bool `json:"records_unconfirmed,omitempty"`
 	// Renewals is the number of renewals since the start. RenewedAt is the part of the TTL within
 	// which 50, 99 and 100 % of the last million or so were confirmed. A half is on time.
 	Renewals  uint64     `json:"renewals"`
@@ -49,11 +51,12 @@ func (p *Peer) Status() Status {
 	now := p.cfg.clocks()
 	renewed := p.renewals.recent()
 	records, whole := p.shelf.size()
+	unconfirmed := p.shelf.restored() != 0
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := Status{
 		Cluster: p.cfg.Cluster, Self: p.self, Addr: p.cfg.Self, Epoch: p.members.Epoch, Active: p.activeEpoch.Load(),
-		Serving: p.serving, Claims: len(p.claims), Records: records, Incomplete: !whole,
+		Serving: p.serving, Claims: len(p.claims), Records: records, Incomplete: !whole, Unconfirmed: unconfirmed,
 		Renewals: p.renewals.count.Load(), RenewedAt: [3]float64{renewed.Quantile(0.5), renewed.Quantile(0.99), renewed.Quantile(1)},
 		TMaxMS: p.cfg.TMax.Milliseconds(), EpsilonMS: p.cfg.Epsilon.Milliseconds(),
 	}

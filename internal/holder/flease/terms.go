@@ -169,6 +169,9 @@ func (p *Peer) compare(id machine.NodeID, reason error) {
 	case theirs.Self != id && theirs.Cluster == p.cfg.Cluster:
 		err = fmt.Errorf("the peer at %s has index %d, and index %d in the list of this one (%v): give both the same list", addr, theirs.Self, id, m)
 	default:
+		if theirs.Cluster == p.cfg.Cluster {
+			p.shelf.heard(id, theirs.Life)
+		}
 		err = p.terms().disagreement(theirs, addr)
 		if err == nil && errors.Is(reason, peer.ErrUnknownMember) {
 			err = reason

@@ -15,7 +15,9 @@
 // strangers at both ports, and changes of the members. After the last fault everything is
 // mended, and has to work.
 //
-// Two kinds of worlds are drawn beside these: peers that are cut off and killed in turns, and a peer
+// Other kinds of worlds are drawn beside these: peers that are cut off and killed in turns; members that
+// change all the time, by lists that each host reads when it likes; peers whose clocks are all set back, and that
+// start anew in turns, so that tokens begin anew; peers that start with a state of an earlier end; and a peer
 // with a synchronized clock that is wrong by more than ε from its start. Exclusion rests on ε, so of a
 // clock that is behind only the tenures of others are judged by it. All are safe from a clock that is
 // ahead: no claim gets a lease by it. Both have to be heard of, and the other peers go on.
@@ -29,8 +31,8 @@
 //   - Orphans and liveness: once nothing fails, every claim is served within a bound, by the
 //     same clients over the same connections as before.
 //   - Early loss: once nothing fails, no lease is lost.
-//   - Records: one that was acknowledged stays as long as no majority of the members has forgotten at one
-//     moment, and none is of a tenure that is still to come.
+//   - Records: one that was acknowledged or read stays, or a later one takes its place, as long as no majority of the
+//     members has forgotten at one moment. That is judged in the order of time, for reads by anybody.
 //   - Memory: once everything is released, peers have no claims and remember no names.
 //   - Words: no error states a thing twice, or speaks of a detail that only the program knows.
 package fleaseworld

@@ -158,7 +158,9 @@ func (d *holder) act(r *rand.Rand) {
 			_, err = d.leaser.(tenure.Awaiter).Await(ctx, st)
 		}
 		d.heard("await", err)
-	case x < 0.18:
+	case x < 0.2:
+		d.heard("", d.recall(ctx, name))
+	case x < 0.23:
 		_, err := d.leaser.(tenure.Lister).List(ctx, "")
 		d.heard("list", err)
 	default:
@@ -208,8 +210,8 @@ func (d *holder) acquire(ctx context.Context, r *rand.Rand, c tenure.Claim) {
 	d.holds[h] = true
 	s.j.onStart(h)
 	d.mu.Unlock()
-	if c.Slots == 1 {
-		d.chronicle(lease, late)
+	if c.Slots == 1 && !late {
+		d.chronicle(lease, r)
 	}
 	d.keep(r, lease)
 	d.p.Gate()

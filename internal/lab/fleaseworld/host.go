@@ -32,10 +32,14 @@ type host struct {
 	mu      sync.Mutex
 	life    *life // nil while there is no peer
 	lives   int
-	removed bool          // it is no member any more
-	skew    time.Duration // how far its synchronized clock is ahead of all others, beyond ε
-	dark    bool          // without power
-	left    bool          // the peer has ended as planned, and has left a state
+	removed bool           // it is no member any more
+	skew    time.Duration  // how far its synchronized clock is ahead of all others, beyond ε
+	back    time.Duration  // how far all synchronized clocks were set back
+	dark    bool           // without power
+	left    bool           // the peer has ended as planned, and has left a state
+	has     engine.Members // the list that was read last
+	unread  time.Time      // a newer one is read no earlier
+	backup  []byte         // a state of an earlier end
 }
 
 // life is a peer from its start to its end.
@@ -71,7 +75,9 @@ func (h *host) socket() string { return fmt.Sprintf("%s:%d", h.name, socketPort)
 // wander lets the synchronized clock go to another place within ±ε/2 of true time, slowly
 // enough to be no step.
 func (h *host) wander(every time.Duration) {
-	off := time.Duration(int64(h.wall.Now())-time.Now().Add(years).UnixNano()) - h.ahead()
+	h.mu.Lock()
+	off := time.Duration(int64(h.wall.Now())-time.Now().Add(years).UnixNano()) - h.skew + h.back
+	h.mu.Unlock()
 	aim := h.s.between(-h.s.eps/2, h.s.eps/2)
 	rate := float64(aim-off) / float64(every)
 	h.wall.SetRate(1 + min(max(rate, -5e-4), 5e-4))
@@ -141,18 +147,19 @@ func (l *life) run() error {
 		return err
 	}
 	restores := h.hasState()
-	h.mu.Lock()
-	h.left = false // the start uses it up
-	h.mu.Unlock()
 	peer, err := engine.Start(context.Background(), engine.Config{
-		Self: h.addr(), Membership: s.members.tell, TMax: s.tmax, Epsilon: s.eps, RoundTimeout: s.round,
+		Self: h.addr(), Membership: h.tell, TMax: s.tmax, Epsilon: s.eps, RoundTimeout: s.round,
 		Replicas: 3, Listener: listener, Dial: s.net.Dialer(l.p), State: "state", FS: h.disk.FS(l.p),
 		Clock: h.mono, Wall: func() time.Time { return time.Unix(0, int64(h.wall.Now())) },
 		Logger: slog.New(slog.NewTextHandler(tracer{s.w, h.name}, nil)),
 	})
+	h.mu.Lock()
+	h.left = err != nil && h.hasState() // a start that succeeds has used it up
+	h.mu.Unlock()
 	if err != nil {
 		listener.Close()
 		socket.Close()
+		s.reckon()
 		return err
 	}
 	s.w.Trace.Add("%s runs, life %d, serving %v", h.name, h.lives, peer.Status().Serving)
@@ -168,6 +175,7 @@ func (l *life) run() error {
 	h.mu.Unlock()
 	if hit {
 		_ = peer.Close()
+		s.reckon()
 		return world.ErrDead
 	}
 	s.reckon()
@@ -304,6 +312,11 @@ func (l *life) strike(how ending) {
 // stop ends the peer, if there is one, and starts another after a while. It may be one that starts,
 // or that closes as planned.
 func (h *host) stop(how ending, down time.Duration) bool {
+	return h.stopAnd(how, func() { time.Sleep(down) })
+}
+
+// stopAnd is stop, with something that happens to the host before the next peer starts.
+func (h *host) stopAnd(how ending, before func()) bool {
 	h.mu.Lock()
 	l := h.life
 	if l == nil || l.isOver() || how == leaves && (l.peer == nil || l.over) {
@@ -325,7 +338,7 @@ func (h *host) stop(how ending, down time.Duration) bool {
 		h.s.killClients(h)
 	}
 	end(how)
-	time.Sleep(down)
+	before()
 	if how == crashes {
 		h.disk.Crash(h.s.w.Rand(fmt.Sprintf("crash %s %d", h.name, h.lives)))
 		h.s.net.PowerOn(h.name)
@@ -364,6 +377,9 @@ func (t tracer) Write(b []byte) (int, error) {
 			t.w.Count("alarms: "+what, 1)
 			t.w.Count(t.name+" alarms: "+what, 1)
 		}
+	}
+	if strings.Contains(line, "not that of the last shutdown") {
+		t.w.Count("states noticed", 1)
 	}
 	return len(b), nil
 }

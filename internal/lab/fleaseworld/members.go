@@ -23,15 +23,29 @@ func (a *authority) current() (engine.Members, chan struct{}) {
 	return a.now, a.changed
 }
 
-// tell is a Membership.
-func (a *authority) tell(ctx context.Context, known engine.Members) (engine.Members, error) {
+// tell is a Membership: the host reads a new list some time after it was written.
+func (h *host) tell(ctx context.Context, known engine.Members) (engine.Members, error) {
 	for {
-		m, changed := a.current()
+		m, changed := h.s.members.current()
+		h.mu.Lock()
+		until := h.unread
+		if h.has.Epoch != 0 && time.Now().Before(until) {
+			m = h.has
+		}
+		h.has = m
+		h.mu.Unlock()
 		if known.Epoch == 0 || m.Epoch != known.Epoch || !maps.Equal(m.Addrs, known.Addrs) {
 			return m, nil
 		}
+		var read <-chan time.Time
+		if d := time.Until(until); d > 0 {
+			timer := time.NewTimer(d)
+			defer timer.Stop()
+			read = timer.C
+		}
 		select {
 		case <-changed:
+		case <-read:
 		case <-ctx.Done():
 			return known, context.Cause(ctx)
 		}
@@ -85,6 +99,17 @@ func (s *stage) changeMembers() bool {
 	next.Addrs[in.index] = in.addr()
 	s.w.Trace.Add("members: %v", next)
 	s.w.Count("changes of members", 1)
+	if s.shape.late || s.between(0, 1) == 0 {
+		for _, h := range s.hosts {
+			if h != in {
+				late := s.between(0, 2*s.tmax)
+				h.mu.Lock()
+				h.unread = time.Now().Add(late)
+				h.mu.Unlock()
+			}
+		}
+		s.w.Count("lists read at different times", 1)
+	}
 	s.members.set(next)
 	s.reckon()
 	s.running.Go(in.start)

@@ -16,6 +16,9 @@ type shape struct {
 	names                  int
 	shared                 bool
 	disks                  bool          // they may fail
+	late                   bool          // hosts read lists of members at different times, always
+	backups                bool          // states of earlier ends are put back
+	setBack                time.Duration // by which all clocks are set back; 0: they are not
 	skew                   time.Duration // by which the clock of the first host is ahead, beyond ε; 0: it is not
 }
 
@@ -140,4 +143,44 @@ func drawRestarts(r *rand.Rand) (sh shape, plan []world.Fault) {
 			world.Fault{Who: fmt.Sprintf("h%d", 1+other), At: at + long - time.Millisecond, Kind: world.Kill, For: time.Millisecond})
 	}
 	return sh, plan
+}
+
+// drawChanges draws a world in which the members change all the time, hosts read the lists at different times, and peers are cut off
+// and killed meanwhile.
+func drawChanges(r *rand.Rand) (sh shape, plan []world.Fault) {
+	sh, _ = draw(r)
+	sh.peers, sh.spares, sh.names, sh.shared, sh.disks, sh.late = 3+2*r.IntN(2), 4, 1, false, false, true
+	sh.chaos = 20 * sh.tmax
+	some := func() string { return fmt.Sprintf("h%d", 1+r.IntN(sh.peers+sh.spares)) }
+	for at := sh.tmax; at < sh.chaos; at += time.Duration(r.Int64N(int64(sh.tmax))) {
+		plan = append(plan, world.Fault{Who: some(), At: at, Kind: world.Member})
+		f := world.Fault{Who: some(), At: at + time.Duration(r.Int64N(int64(sh.tmax))), Kind: world.Isolate, For: time.Duration(r.Int64N(int64(2 * sh.tmax)))}
+		if r.IntN(3) == 0 {
+			f.Kind, f.For = []world.Kind{world.Kill, planned}[r.IntN(2)], time.Duration(r.Int64N(int64(sh.tmax/8)))
+		}
+		if r.IntN(2) == 0 {
+			plan = append(plan, f)
+		}
+	}
+	return sh, plan
+}
+
+// drawSetBack draws a world in which all clocks are set back and the peers are started anew, in turns.
+func drawSetBack(r *rand.Rand) (sh shape, plan []world.Fault) {
+	sh, _ = draw(r)
+	sh.peers, sh.spares, sh.names, sh.shared, sh.disks = 3, 0, 1, false, false
+	sh.setBack = time.Minute + time.Duration(r.Int64N(int64(time.Hour)))
+	sh.chaos = 16 * sh.tmax
+	for at := sh.tmax; at < sh.chaos/3; at += time.Duration(r.Int64N(int64(sh.tmax))) {
+		plan = append(plan, world.Fault{Who: fmt.Sprintf("h%d", 1+r.IntN(3)), At: at, Kind: world.Isolate, For: time.Duration(r.Int64N(int64(sh.tmax)))})
+	}
+	return sh, plan
+}
+
+// drawBackups draws a world in which peers start with states of earlier ends.
+func drawBackups(r *rand.Rand) (sh shape, plan []world.Fault) {
+	sh, _ = draw(r)
+	sh.peers, sh.spares, sh.names, sh.shared, sh.disks, sh.backups = 3, 0, 6, false, false, true
+	sh.chaos = 10*sh.tmax + 2*time.Minute
+	return sh, nil
 }

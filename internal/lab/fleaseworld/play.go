@@ -54,6 +54,24 @@ func playRestarts(t *testing.T, seed uint64) world.Result {
 	return world.Play(t, world.Options{Seed: seed, Plan: plan, Drain: 2 * time.Minute}, func(w *world.World) { play(w, sh) })
 }
 
+// playChanges plays the world of a seed in which the members change all the time.
+func playChanges(t *testing.T, seed uint64) world.Result {
+	sh, plan := drawChanges(world.Rand(seed, "changes"))
+	return world.Play(t, world.Options{Seed: seed, Plan: plan, Drain: 2 * time.Minute}, func(w *world.World) { play(w, sh) })
+}
+
+// playSetBack plays the world of a seed in which all clocks are set back.
+func playSetBack(t *testing.T, seed uint64) world.Result {
+	sh, plan := drawSetBack(world.Rand(seed, "set back"))
+	return world.Play(t, world.Options{Seed: seed, Plan: plan, Drain: 2 * time.Minute}, func(w *world.World) { play(w, sh) })
+}
+
+// playBackups plays the world of a seed in which states of earlier ends are put back.
+func playBackups(t *testing.T, seed uint64) world.Result {
+	sh, plan := drawBackups(world.Rand(seed, "backups"))
+	return world.Play(t, world.Options{Seed: seed, Plan: plan, Drain: 2 * time.Minute}, func(w *world.World) { play(w, sh) })
+}
+
 func play(w *world.World, sh shape) {
 	s := &stage{
 		w: w, shape: sh, rand: w.Rand("stage"), tmax: sh.tmax, eps: sh.eps, round: sh.tmax / 40,
@@ -83,8 +101,11 @@ func play(w *world.World, sh shape) {
 		}
 	}
 	s.running.Go(func() {
-		for !s.ended() {
+		for i := 0; !s.ended(); i++ {
 			s.j.look()
+			if i%10 == 0 {
+				s.reckon()
+			}
 			time.Sleep(10 * time.Millisecond)
 		}
 	})
@@ -96,6 +117,15 @@ func play(w *world.World, sh shape) {
 			time.Sleep(s.tmax)
 		}
 	})
+	if sh.backups {
+		s.running.Go(func() { s.putStatesBack(sh.chaos) })
+	}
+	if sh.setBack != 0 {
+		s.running.Go(func() {
+			time.Sleep(sh.chaos / 2)
+			s.setBack(sh.setBack)
+		})
+	}
 	time.Sleep(sh.chaos)
 	w.Forgo()
 	if sh.skew != 0 {

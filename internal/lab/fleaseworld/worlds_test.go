@@ -8,7 +8,7 @@ import (
 
 // musts are events that have to happen in many worlds.
 var musts = []string{
-	"tenures", "losses", "releases", "refused", "observe", "await", "list", "records", "records read", "records forgotten", "clients", "again at once", "judged: lock delays",
+	"tenures", "losses", "releases", "refused", "observe", "await", "list", "records", "records read", "records forgotten", "two records of a tenure", "clients", "again at once", "judged: lock delays",
 	"starts", "starts with a state", "changes of members", "removed", "alarms: jump", "connections reset",
 	"half-open connections", "strangers", "fault: kill", "fault: crash", "fault: planned", "fault: freeze", "fault: kill client",
 	"fault: cut", "fault: isolate", "fault: reset", "fault: half-open", "fault: clock jump", "fault: delay", "fault: fail",
@@ -25,4 +25,19 @@ func TestSkew(t *testing.T) {
 // TestRestarts plays peers that are cut off and killed in turns.
 func TestRestarts(t *testing.T) {
 	world.Batch(t, 2, 4, []string{"tenures", "fault: isolate", "fault: kill", "records", "records read"}, playRestarts)
+}
+
+// TestChanges plays peers whose members change all the time, and whose hosts read the lists at different times.
+func TestChanges(t *testing.T) {
+	world.Batch(t, 2, 6, []string{"changes of members", "lists read at different times", "removed", "records", "records read", "fault: isolate", "fault: kill"}, playChanges)
+}
+
+// TestSetBack plays peers whose clocks are all set back, so that tokens begin anew.
+func TestSetBack(t *testing.T) {
+	world.Batch(t, 2, 2, []string{"clocks set back", "tenures", "records", "records read"}, playSetBack)
+}
+
+// TestBackups plays peers that start with states that are not their last.
+func TestBackups(t *testing.T) {
+	world.Batch(t, 2, 2, []string{"states put back", "states noticed", "starts with a state", "records", "records read"}, playBackups)
 }
