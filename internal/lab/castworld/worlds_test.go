@@ -91,7 +91,7 @@ func TestMembers(t *testing.T) {
 }
 
 func play(t *testing.T, seed uint64, faults []world.Fault) world.Result {
-	return world.Play(t, world.Options{Seed: seed, Plan: faults}, func(w *world.World) {
+	return world.Play(t, world.Options{Seed: seed, Plan: faults, Limit: 30 * time.Minute}, func(w *world.World) {
 		over, end := context.WithCancel(context.Background())
 		c := &cast{w: w, net: network.New(w, time.Millisecond/4, 2*time.Millisecond), judge: newJudge(w), hosts: map[machine.NodeID]*host{}, addrs: map[machine.NodeID]string{}, over: over}
 		w.Happen(c.carryOut)

@@ -133,21 +133,3 @@ func (c *cluster) whole(h *host) bool {
 func (c *cluster) begun() bool {
 	return !slices.ContainsFunc(c.hosts[:c.spec.Members], func(h *host) bool { return !h.admitted.Load() })
 }
-
-// attend replaces members that lost their data and say so.
-func (c *cluster) attend() {
-	for !c.over() {
-		for _, h := range c.hosts {
-			h.mu.Lock()
-			replace := h.lost && !h.due && (refused(h.lastErr) || h.advised.Load())
-			h.mu.Unlock()
-			if replace && c.employ("replace", h) {
-				h.mu.Lock()
-				h.due = true
-				h.mu.Unlock()
-				c.w.Count("members that noticed that they lost data", 1)
-			}
-		}
-		c.pause(200 * time.Millisecond)
-	}
-}

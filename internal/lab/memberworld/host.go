@@ -49,7 +49,6 @@ type host struct {
 	existing bool
 	held     int  // the faults that want the host to stay down
 	lost     bool // its data, for good: it may refuse to start, and is replaced
-	due      bool // the operator has been told to replace it
 	life     *life
 	advised  atomic.Bool // that it be replaced
 	admitted atomic.Bool // its first directory was confirmed

@@ -56,6 +56,7 @@ type lockers struct {
 	c      *cluster
 	judge  *holders.Judge
 	stop   chan struct{}
+	once   sync.Once // closes stop
 	run    sync.WaitGroup
 	number int
 }
@@ -129,10 +130,15 @@ func newClock(r *rand.Rand) *clock.Simulated {
 	return mono
 }
 
+// end ends the processes.
+func (l *lockers) end() {
+	l.once.Do(func() { close(l.stop) })
+	l.run.Wait()
+}
+
 // last ends the processes, and judges that each lease can be had then.
 func (l *lockers) last() {
-	close(l.stop)
-	l.run.Wait()
+	l.end()
 	if l.number == 0 {
 		return
 	}

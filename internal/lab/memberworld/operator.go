@@ -17,7 +17,8 @@ import (
 )
 
 // job is a task of the operator, which does one after the other, and each until it is done, as
-// persons do: with a look at the members before each step.
+// persons do: with a look at the members before each step. A member that has lost its data is
+// replaced before the job goes on, which may wait for that very member.
 type job struct {
 	what string // replace, add, promote, remove, lead, move, or a policy of read leases
 	h    *host
@@ -27,8 +28,12 @@ type job struct {
 func (c *cluster) operate() {
 	cl := c.client("operator")
 	defer cl.Close()
+	look := time.NewTicker(200 * time.Millisecond)
+	defer look.Stop()
 	for {
 		select {
+		case <-look.C:
+			c.attend(cl)
 		case j := <-c.jobs:
 			c.w.Trace.Add("operator: %s %s", j.what, j.h.name)
 			switch j.what {
@@ -45,7 +50,7 @@ func (c *cluster) operate() {
 			case "move":
 				c.moveMember(cl, j.h)
 			default:
-				c.setPolicy(j.h, j.what)
+				c.setPolicy(cl, j.h, j.what)
 			}
 			c.w.Count("changes: "+j.what, 1)
 			c.busy.Add(-1)
@@ -83,9 +88,28 @@ func (c *cluster) member(cl *clientv3.Client, h *host) (m *pb.Member, err error)
 	return nil, nil
 }
 
+// attend replaces members that lost their data and say so.
+func (c *cluster) attend(cl *clientv3.Client) {
+	for _, h := range c.hosts {
+		h.mu.Lock()
+		lost := h.lost && (refused(h.lastErr) || h.advised.Load())
+		h.mu.Unlock()
+		if !lost {
+			continue
+		}
+		c.w.Count("members that noticed that they lost data", 1)
+		c.busy.Add(1)
+		c.w.Trace.Add("operator: replace %s, which has lost its data", h.name)
+		c.replace(cl, h)
+		c.w.Count("changes: replace", 1)
+		c.busy.Add(-1)
+	}
+}
+
 // until tries again until it is done, or the world is over.
-func (c *cluster) until(step func(ctx context.Context) (done bool, err error)) {
+func (c *cluster) until(cl *clientv3.Client, step func(ctx context.Context) (done bool, err error)) {
 	for !c.over() {
+		c.attend(cl)
 		ctx, cancel := within(3 * time.Second)
 		done, err := step(ctx)
 		cancel()
@@ -120,7 +144,7 @@ func (c *cluster) replace(cl *clientv3.Client, h *host) {
 	h.hold(1)
 	h.end(nil, empties)
 	h.mu.Lock()
-	h.lost, h.due, h.lastErr = false, false, nil
+	h.lost, h.lastErr = false, nil
 	h.mu.Unlock()
 	h.advised.Store(false)
 	c.losing.Unlock()
@@ -131,7 +155,7 @@ func (c *cluster) replace(cl *clientv3.Client, h *host) {
 	h.mu.Unlock()
 	c.addMember(cl, h, false)
 	h.hold(-1)
-	c.until(func(context.Context) (bool, error) {
+	c.until(cl, func(context.Context) (bool, error) {
 		m, err := c.member(cl, h)
 		return m == nil || m.Name != "", err
 	})
@@ -139,7 +163,7 @@ func (c *cluster) replace(cl *clientv3.Client, h *host) {
 
 // removeID removes a host's member from the cluster.
 func (c *cluster) removeID(cl *clientv3.Client, h *host) {
-	c.until(func(ctx context.Context) (bool, error) {
+	c.until(cl, func(ctx context.Context) (bool, error) {
 		m, err := c.member(cl, h)
 		if err != nil || m == nil {
 			return true, err
@@ -151,7 +175,7 @@ func (c *cluster) removeID(cl *clientv3.Client, h *host) {
 
 // addMember adds a host's member, and starts it if it was never there.
 func (c *cluster) addMember(cl *clientv3.Client, h *host, learner bool) {
-	c.until(func(ctx context.Context) (bool, error) {
+	c.until(cl, func(ctx context.Context) (bool, error) {
 		m, err := c.member(cl, h)
 		if err != nil || m != nil {
 			return true, err
@@ -173,7 +197,7 @@ func (c *cluster) addMember(cl *clientv3.Client, h *host, learner bool) {
 }
 
 func (c *cluster) promote(cl *clientv3.Client, h *host) {
-	c.until(func(ctx context.Context) (bool, error) {
+	c.until(cl, func(ctx context.Context) (bool, error) {
 		m, err := c.member(cl, h)
 		if err != nil || m == nil || !m.IsLearner {
 			return true, err
@@ -230,13 +254,14 @@ func (c *cluster) moveMember(cl *clientv3.Client, h *host) {
 			return
 		}
 		c.w.Trace.Add("operator: not now")
+		c.attend(cl)
 		c.pause(500 * time.Millisecond)
 	}
 	c.moved.Store(true)
 	c.losing.Unlock()
 	from := h.url()
 	to := h.port.Load() + 1
-	c.until(func(ctx context.Context) (bool, error) {
+	c.until(cl, func(ctx context.Context) (bool, error) {
 		resp, err := cl.MemberList(ctx)
 		if err != nil {
 			return false, err
@@ -258,15 +283,15 @@ func (c *cluster) moveMember(cl *clientv3.Client, h *host) {
 const divided = "prefix:k/ = m0; prefix:a/ = m1,m2; default = *"
 
 // setPolicy asks a host's member for another policy of read leases.
-func (c *cluster) setPolicy(h *host, policy string) {
+func (c *cluster) setPolicy(cl *clientv3.Client, h *host, policy string) {
 	asked := &readleasepb.SetRequest{Policy: policy}
 	if quorumlease.Policy(policy) == quorumlease.Static {
 		asked.Cells = divided
 	}
-	cl := c.client("operator", h)
-	defer cl.Close()
-	c.until(func(ctx context.Context) (bool, error) {
-		_, err := readleasepb.NewReadLeaseClient(cl.ActiveConnection()).Set(ctx, asked)
+	to := c.client("operator", h)
+	defer to.Close()
+	c.until(cl, func(ctx context.Context) (bool, error) {
+		_, err := readleasepb.NewReadLeaseClient(to.ActiveConnection()).Set(ctx, asked)
 		if status.Code(err) == codes.InvalidArgument || status.Code(err) == codes.PermissionDenied {
 			c.w.Fail("policy %s is refused: %v", policy, err)
 			return true, nil

@@ -32,7 +32,7 @@ func play(t *testing.T, seed uint64, spec Spec) (r world.Result) {
 			r.Counters["histories decided"]++
 		}
 	}()
-	return world.Play(t, world.Options{Seed: seed, Plan: spec.Faults, Drain: 2 * time.Minute}, func(w *world.World) {
+	return world.Play(t, world.Options{Seed: seed, Plan: spec.Faults, Drain: 2 * time.Minute, Limit: 30 * time.Minute}, func(w *world.World) {
 		c = newCluster(w, spec)
 		c.play()
 	})
@@ -75,7 +75,6 @@ func (c *cluster) play() {
 	}
 	c.work.Go(c.sample)
 	c.work.Go(c.operate)
-	c.work.Go(c.attend)
 	for i := range c.spec.Clients {
 		c.work.Go(func() { c.runRegisters(i) })
 	}
@@ -101,6 +100,7 @@ func (c *cluster) play() {
 	c.w.Forgo()
 	c.pause(c.w.Calm() - c.w.Elapsed() + time.Second)
 	c.judge()
+	c.lockers.end() // a judge that has found something does not go on
 	if !c.resting() {
 		close(c.quiet)
 	}

@@ -38,7 +38,7 @@
 //   - Waiting on a channel, a timer, a Cond or a WaitGroup of the bubble is durable: time may
 //     go on. Waiting for a mutex is not, nor is a socket, a file, a channel that was made
 //     outside. A goroutine that waits so freezes time. [Play] panics with all stacks when
-//     nothing has happened for Options.Patience; the goroutine whose state lacks "(durable)" is
+//     time has stood still for Options.Patience by a true clock; the goroutine whose state lacks "(durable)" is
 //     the one to blame. So a seam must not wait (and a Process may be told to stand still in
 //     any seam) while a lock is held that others need.
 //   - When the body has returned, time stops for good. Play sleeps for Options.Drain first,

@@ -23,6 +23,7 @@ type Trace struct {
 	lines  []string // a ring
 	count  int
 	digest uint64
+	newest time.Duration // the moment of the newest line
 }
 
 // TraceFile is where the world of a seed that a test plays has its trace. Packages have tests
@@ -54,9 +55,11 @@ func (t *Trace) keep(path string) {
 
 // Add adds a line.
 func (t *Trace) Add(format string, args ...any) {
-	line := fmt.Sprintf("%13.6f ", time.Since(t.began).Seconds()) + fmt.Sprintf(format, args...)
+	now := time.Since(t.began)
+	line := fmt.Sprintf("%13.6f ", now.Seconds()) + fmt.Sprintf(format, args...)
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.newest = max(t.newest, now)
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%x %s", t.digest, line)
 	t.digest = h.Sum64()
@@ -76,6 +79,13 @@ func (t *Trace) len() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.count
+}
+
+// reached is the moment of the newest line.
+func (t *Trace) reached() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.newest
 }
 
 // Digest tells traces apart.

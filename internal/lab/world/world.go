@@ -48,8 +48,12 @@ type Options struct {
 	// Drain is how long the world goes on when its body has returned, so that sleeping
 	// goroutines can end. It has to exceed the longest fault. Default one minute.
 	Drain time.Duration
-	// Patience is how long, by a true clock, a world may go on without an event before it
-	// is taken for stuck. Default two minutes.
+	// Limit is how long the world may last, by its own time, until its body returns. Default four
+	// hours. It has failed then. If it goes on, the program ends, for nothing can end the goroutines
+	// of a bubble.
+	Limit time.Duration
+	// Patience is how long, by a true clock, a world may go on without an event at a later moment
+	// of its own time before it is taken for stuck. Default two minutes.
 	Patience time.Duration
 	// Procs is GOMAXPROCS meanwhile; 0 leaves it.
 	Procs int
@@ -76,6 +80,9 @@ func Play(t *testing.T, o Options, body func(*World)) (r Result) {
 	if o.Drain == 0 {
 		o.Drain = time.Minute
 	}
+	if o.Limit == 0 {
+		o.Limit = 4 * time.Hour
+	}
 	if o.Patience == 0 {
 		o.Patience = 2 * time.Minute
 	}
@@ -91,9 +98,9 @@ func Play(t *testing.T, o Options, body func(*World)) (r Result) {
 	if !o.Memory {
 		w.Trace = newTrace(path)
 	}
-	over := make(chan struct{})
+	over, late := make(chan struct{}), make(chan struct{})
 	defer close(over)
-	go w.watch(o.Patience, path, over)
+	go w.watch(o.Patience, path, over, late)
 	began := time.Now()
 	defer func() { // a bubble that has failed ends this goroutine
 		w.mu.Lock()
@@ -118,7 +125,12 @@ func Play(t *testing.T, o Options, body func(*World)) (r Result) {
 		w.began = time.Now()
 		w.Trace.began = w.began
 		w.schedule(o.Plan)
+		limit := time.AfterFunc(o.Limit, func() {
+			w.Fail("the world has not ended after %v of its time", o.Limit)
+			close(late)
+		})
 		body(w)
+		limit.Stop()
 		r.Passed = time.Since(w.began)
 		time.Sleep(o.Drain)
 	})
@@ -135,26 +147,38 @@ func Rehearse() *World {
 // T is the test of the bubble, which alone may be skipped or ended there.
 func (w *World) T() *testing.T { return w.t }
 
-// watch ends the test's process when a world stands still: a goroutine is blocked by something
-// outside the bubble, or runs without end.
-func (w *World) watch(patience time.Duration, path string, over <-chan struct{}) {
-	seen := -1
+// watch ends the test's process when the time of a world stands still: a goroutine is blocked by
+// something outside the bubble, or runs without end. It does so, too, when a world that is late goes on
+// though it had time, by a true clock, to end or to find that all of it waits.
+func (w *World) watch(patience time.Duration, path string, over, late <-chan struct{}) {
+	seen := time.Duration(-1)
 	for {
 		select {
 		case <-over:
 			return
+		case <-late:
+			select {
+			case <-over:
+			case <-time.After(min(patience, 5*time.Second)):
+				w.giveUp(path, "it goes on though it is late")
+			}
+			return
 		case <-time.After(patience):
 		}
-		now := w.Trace.len()
+		now := w.Trace.reached()
 		if now != seen {
 			seen = now
 			continue
 		}
-		var stacks strings.Builder
-		pprof.Lookup("goroutine").WriteTo(&stacks, 2)
-		panic(fmt.Sprintf("world: seed %d: nothing has happened for %v. The goroutine without \"(durable)\" is to blame; the trace is in %s\n%s",
-			w.Seed, patience, path, stacks.String()))
+		w.giveUp(path, fmt.Sprintf("its time has stood still for %v, and the goroutine without \"(durable)\" is to blame", patience))
 	}
+}
+
+// giveUp ends the program, and tells what was found before: it is not told otherwise.
+func (w *World) giveUp(path, why string) {
+	var stacks strings.Builder
+	pprof.Lookup("goroutine").WriteTo(&stacks, 2)
+	panic(fmt.Sprintf("world: seed %d: %s; the trace is in %s; found before: %q\n%s", w.Seed, why, path, w.Failures(), stacks.String()))
 }
 
 // Rand is a source of random numbers for one purpose. The same seed and purpose give the
