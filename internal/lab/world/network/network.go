@@ -261,23 +261,22 @@ func (n *Network) flow() {
 func (n *Network) Reset(a, b string) (count int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.each(a, b, func(pr *pair) { pr.reset() })
+	for _, pr := range n.between(a, b) {
+		pr.reset()
+		count++
+	}
+	return count
 }
 
-// each calls f for the connections between two hosts, which are then forgotten.
-func (n *Network) each(a, b string, f func(*pair)) (count int) {
-	n.conns = slices.DeleteFunc(n.conns, func(pr *pair) bool {
-		if pr.over() {
-			return true
+// between are the connections between two hosts; "" is any. The lock is held.
+func (n *Network) between(a, b string) (list []*pair) {
+	n.conns = slices.DeleteFunc(n.conns, func(pr *pair) bool { return pr.over() })
+	for _, pr := range n.conns {
+		if pr.between(a, b) || pr.between(b, a) {
+			list = append(list, pr)
 		}
-		if !pr.between(a, b) && !pr.between(b, a) {
-			return false
-		}
-		count++
-		f(pr)
-		return true
-	})
-	return count
+	}
+	return list
 }
 
 // Exit ends a process's connections: its kernel closes them, and the others hear of it.
@@ -305,17 +304,20 @@ func (n *Network) PowerOn(host string) {
 }
 
 // HalfOpen makes a host forget its connections, as after a change of address or of a
-// firewall's mind: its own end is reset, and the others are told nothing until they send.
+// firewall's mind: its own end is reset, and the others are told nothing until they send. Their ends stay
+// theirs, and end with their processes.
 func (n *Network) HalfOpen(host string) (count int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.each(host, "", func(pr *pair) {
+	for _, pr := range n.between(host, "") {
 		for end, c := range pr.ends {
-			if c.p.Name() == host {
+			if c.p.Name() == host && !c.gone {
 				pr.vanish(end)
+				count++
 			}
 		}
-	})
+	}
+	return count
 }
 
 func (n *Network) leave(p *world.Process, f func(*pair, int)) {

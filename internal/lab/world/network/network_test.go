@@ -178,6 +178,26 @@ func TestHalfOpenIsNoticedByWhoeverSends(t *testing.T) {
 	})
 }
 
+// The end of a process ends its reads, also those of a connection that is half open, of which it
+// hears only when it sends.
+func TestTheEndOfAProcessEndsItsReads(t *testing.T) {
+	two(t, func(w *world.World, n *network.Network, a, b net.Conn) {
+		n.HalfOpen("b")
+		if n.HalfOpen("b") != 0 || n.Open() != 1 {
+			t.Errorf("%d connections are open, want the one that is half open, once", n.Open())
+		}
+		pa := w.Process("a")
+		time.AfterFunc(time.Second, func() {
+			pa.End()
+			n.Exit(pa)
+		})
+		a.SetReadDeadline(time.Now().Add(time.Minute))
+		if _, err := a.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error("a process has ended, and goes on to read from a connection that is half open")
+		}
+	})
+}
+
 func TestAProcessThatStandsStillReadsNothing(t *testing.T) {
 	two(t, func(w *world.World, _ *network.Network, a, b net.Conn) {
 		began := time.Now()
