@@ -74,11 +74,23 @@ func draw(seed uint64) plan {
 }
 
 // loses reports whether servers lose what they acknowledged. A record may be lost with it, for unlike a
-// lease it does not end in the time for which such a server is silent.
+// lease it does not end in the time for which such a server is silent. The end of its process is
+// enough if a server does not sync each write.
 func (p *plan) loses() bool {
 	return slices.ContainsFunc(p.faults, func(f world.Fault) bool {
-		return f.Kind == world.Crash || f.Kind == takeover || f.Kind == emptied
+		forgets := slices.Contains(p.forgetful(), f.Who)
+		return f.Kind == world.Crash || f.Kind == takeover || f.Kind == emptied || f.Kind == world.Kill && forgets
 	})
+}
+
+// forgetful names the servers that do not sync each write.
+func (p *plan) forgetful() (names []string) {
+	for i, sync := range p.syncs {
+		if sync > 0 {
+			names = append(names, fmt.Sprint("s", i))
+		}
+	}
+	return names
 }
 
 // drawFaults draws few kinds of faults, and those often.

@@ -183,16 +183,17 @@ func TestHalfOpenIsNoticedByWhoeverSends(t *testing.T) {
 func TestTheEndOfAProcessEndsItsReads(t *testing.T) {
 	two(t, func(w *world.World, n *network.Network, a, b net.Conn) {
 		n.HalfOpen("b")
-		if n.HalfOpen("b") != 0 || n.Open() != 1 {
-			t.Errorf("%d connections are open, want the one that is half open, once", n.Open())
+		if n.HalfOpen("b") != 0 {
+			t.Error("what is half open already is made so again")
 		}
 		pa := w.Process("a")
 		time.AfterFunc(time.Second, func() {
 			pa.End()
 			n.Exit(pa)
 		})
-		a.SetReadDeadline(time.Now().Add(time.Minute))
-		if _, err := a.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
+		began := time.Now()
+		a.SetReadDeadline(began.Add(time.Minute))
+		if _, err := a.Read(make([]byte, 1)); err == nil || time.Since(began) > 2*time.Second {
 			t.Error("a process has ended, and goes on to read from a connection that is half open")
 		}
 	})
