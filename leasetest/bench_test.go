@@ -22,11 +22,13 @@ type said struct {
 	ctx        context.Context
 	release    func() error
 	asked      int // for its context
+	deadline   time.Time
 }
 
 func (x *said) Token() uint64         { return x.token }
 func (x *said) Check() error          { return x.check }
 func (x *said) Err() error            { return x.err }
+func (x *said) Deadline() time.Time   { return x.deadline }
 func (x *said) Done() <-chan struct{} { return x.done }
 func (x *said) Context() context.Context {
 	x.asked++

@@ -24,8 +24,7 @@ func lockDelay(b *bench) {
 	}
 
 	b.require("Cut", b.Cut != nil)
-	b.lose(l, lease)
-	lost := time.Now()
+	lost := b.lose(l, lease)
 	b.delayed(m, lost, c.LockDelay)
 }
 
@@ -68,8 +67,7 @@ func longDelay(b *bench) {
 	b.require("Cut", b.Cut != nil)
 	c.LockDelay = 4 * b.TTL
 	lease = b.acquire(l, c)
-	b.lose(l, lease)
-	lost := time.Now()
+	lost := b.lose(l, lease)
 	b.Heal(l)
 	if err := lease.Release(b.ctx); !errors.Is(err, tenure.ErrLost) {
 		b.Errorf("Release of a lost lease returns %v, want %q", err, tenure.ErrLost)

@@ -35,13 +35,19 @@ func shortOutage(b *bench) {
 	b.release(lease)
 }
 
-// lose cuts the holder off and returns once it is lost.
-func (b *bench) lose(l tenure.Leaser, lease tenure.Lease) {
+// lose cuts the holder off, and returns once the lease is lost. That was at its deadline, if not
+// before: on a busy machine Done may be closed later.
+func (b *bench) lose(l tenure.Leaser, lease tenure.Lease) (lost time.Time) {
 	b.Helper()
 	deadline := lease.Deadline()
 	b.Cut(l)
 	// A renewal may have been on its way: then the deadline is a little later.
 	b.await(lease.Done(), time.Until(deadline)+b.TTL+grace, "Done of a holder that is cut off")
+	lost = time.Now()
+	if deadline = lease.Deadline(); deadline.Before(lost) {
+		lost = deadline
+	}
+	return lost
 }
 
 func doneAtDeadline(b *bench) {

@@ -36,22 +36,25 @@ type stage struct {
 	over    bool
 }
 
+// longest is how long a world may last; most end after four minutes.
+const longest = time.Hour
+
 // Play plays the world of a seed.
 func Play(t *testing.T, seed uint64) world.Result {
 	sh, plan := draw(world.Rand(seed, "plan"))
-	return world.Play(t, world.Options{Seed: seed, Plan: plan, Drain: 2 * time.Minute}, func(w *world.World) { play(w, sh) })
+	return world.Play(t, world.Options{Seed: seed, Plan: plan, Drain: 2 * time.Minute, Limit: longest}, func(w *world.World) { play(w, sh) })
 }
 
 // playSkewed plays the world of a seed in which a clock is wrong by more than ε.
 func playSkewed(t *testing.T, seed uint64) world.Result {
 	sh, plan := drawSkewed(world.Rand(seed, "skewed"))
-	return world.Play(t, world.Options{Seed: seed, Plan: plan, Drain: 2 * time.Minute}, func(w *world.World) { play(w, sh) })
+	return world.Play(t, world.Options{Seed: seed, Plan: plan, Drain: 2 * time.Minute, Limit: longest}, func(w *world.World) { play(w, sh) })
 }
 
 // playRestarts plays the world of a seed in which peers are cut off and killed in turns.
 func playRestarts(t *testing.T, seed uint64) world.Result {
 	sh, plan := drawRestarts(world.Rand(seed, "restarts"))
-	return world.Play(t, world.Options{Seed: seed, Plan: plan, Drain: 2 * time.Minute}, func(w *world.World) { play(w, sh) })
+	return world.Play(t, world.Options{Seed: seed, Plan: plan, Drain: 2 * time.Minute, Limit: longest}, func(w *world.World) { play(w, sh) })
 }
 
 // playChanges plays the world of a seed in which the members change all the time.

@@ -92,7 +92,7 @@ func play(t *testing.T, p plan) world.Result {
 	if p.remembers {
 		state = t.TempDir()
 	}
-	o := world.Options{Seed: p.seed, Plan: p.faults, Procs: 1, Memory: true, Drain: 5 * time.Minute}
+	o := world.Options{Seed: p.seed, Plan: p.faults, Procs: 1, Memory: true, Drain: 5 * time.Minute, Limit: time.Hour}
 	return world.Play(t, o, func(w *world.World) {
 		w.Trace.Add("%v", p)
 		s := &scene{

@@ -75,7 +75,7 @@ func play(t *testing.T, p plan) world.Result {
 	if p.state {
 		state = t.TempDir()
 	}
-	return world.Play(t, world.Options{Seed: p.seed, Procs: 1, Memory: true, Drain: 10 * time.Minute}, func(w *world.World) {
+	return world.Play(t, world.Options{Seed: p.seed, Procs: 1, Memory: true, Drain: 10 * time.Minute, Limit: 2 * time.Hour}, func(w *world.World) {
 		w.Trace.Add("%v", p)
 		s := &scene{w: w, plan: p, tree: posix.New(), judge: holders.NewJudge(w), stop: make(chan struct{}), state: state}
 		s.begin()

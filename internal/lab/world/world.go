@@ -48,9 +48,9 @@ type Options struct {
 	// Drain is how long the world goes on when its body has returned, so that sleeping
 	// goroutines can end. It has to exceed the longest fault. Default one minute.
 	Drain time.Duration
-	// Limit is how long the world may last, by its own time, until its body returns. Default four
-	// hours. It has failed then. If it goes on, the program ends, for nothing can end the goroutines
-	// of a bubble.
+	// Limit is how long the world may last, by its own time, until its body returns; 0: as long
+	// as it likes. It has failed then. If it goes on, the program ends, for nothing can end the
+	// goroutines of a bubble.
 	Limit time.Duration
 	// Patience is how long, by a true clock, a world may go on without an event at a later moment
 	// of its own time before it is taken for stuck. Default two minutes.
@@ -79,9 +79,6 @@ func Play(t *testing.T, o Options, body func(*World)) (r Result) {
 	t.Helper()
 	if o.Drain == 0 {
 		o.Drain = time.Minute
-	}
-	if o.Limit == 0 {
-		o.Limit = 4 * time.Hour
 	}
 	if o.Patience == 0 {
 		o.Patience = 2 * time.Minute
@@ -125,12 +122,9 @@ func Play(t *testing.T, o Options, body func(*World)) (r Result) {
 		w.began = time.Now()
 		w.Trace.began = w.began
 		w.schedule(o.Plan)
-		limit := time.AfterFunc(o.Limit, func() {
-			w.Fail("the world has not ended after %v of its time", o.Limit)
-			close(late)
-		})
+		stop := w.limit(o.Limit, late)
 		body(w)
-		limit.Stop()
+		stop()
 		r.Passed = time.Since(w.began)
 		time.Sleep(o.Drain)
 	})
@@ -172,6 +166,18 @@ func (w *World) watch(patience time.Duration, path string, over, late <-chan str
 		}
 		w.giveUp(path, fmt.Sprintf("its time has stood still for %v, and the goroutine without \"(durable)\" is to blame", patience))
 	}
+}
+
+// limit has a world fail that lasts longer than it may, and tells its watcher. 0 is no limit.
+func (w *World) limit(d time.Duration, late chan<- struct{}) (stop func()) {
+	if d == 0 {
+		return func() {}
+	}
+	timer := time.AfterFunc(d, func() {
+		w.Fail("the world has not ended after %v of its time", d)
+		close(late)
+	})
+	return func() { timer.Stop() }
 }
 
 // giveUp ends the program, and tells what was found before: it is not told otherwise.

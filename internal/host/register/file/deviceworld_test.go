@@ -302,7 +302,7 @@ func drawDevicePlan(r *rand.Rand, procs int) (plan []world.Fault) {
 func playDevice(t *testing.T, seed uint64) world.Result {
 	const procs = 3
 	r := world.Rand(seed, "plan")
-	return world.Play(t, world.Options{Seed: seed, Plan: drawDevicePlan(r, procs), Drain: 10 * time.Minute}, func(w *world.World) {
+	return world.Play(t, world.Options{Seed: seed, Plan: drawDevicePlan(r, procs), Drain: 10 * time.Minute, Limit: 2 * time.Hour}, func(w *world.World) {
 		x := &deviceWorld{World: w, disk: &platter{b: make([]byte, worldHeader.size()), rand: w.Rand("disk")}}
 		if err := lay(&cable{x: x}, &worldHeader); err != nil {
 			t.Fatal(err)
