@@ -122,6 +122,7 @@ func (l *Listener) close() {
 		delete(l.n.listeners, string(l.at))
 	}
 	for _, c := range l.backlog {
+		c.closed = true // by the kernel: no process has got it
 		c.pair.reset()
 	}
 	l.backlog = nil

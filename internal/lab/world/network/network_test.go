@@ -199,6 +199,29 @@ func TestTheEndOfAProcessEndsItsReads(t *testing.T) {
 	})
 }
 
+// A connection that no process has accepted is none that a process has left open.
+func TestAConnectionThatNobodyAccepts(t *testing.T) {
+	world.Play(t, world.Options{Seed: 1}, func(w *world.World) {
+		n := network.New(w, least, most)
+		pa, pb := w.Start("a"), w.Start("b")
+		l, err := n.Listen(pb, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := n.Dialer(pa)(context.Background(), "b:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
+		if left := n.Has(pb); left != 0 {
+			t.Errorf("a listener is closed with a connection that it has not accepted, and its process has left open %d", left)
+		}
+		_, err = a.Read(make([]byte, 1))
+		wants(t, "a read by the dialer", err, syscall.ECONNRESET)
+		a.Close()
+	})
+}
+
 func TestAProcessThatStandsStillReadsNothing(t *testing.T) {
 	two(t, func(w *world.World, _ *network.Network, a, b net.Conn) {
 		began := time.Now()
