@@ -23,7 +23,7 @@ var withoutEffect = []string{
 	"discovery-fallback", "discovery-keepalive-time", "discovery-keepalive-timeout", "discovery-request-timeout",
 	"discovery-srv-name", "distributed-tracing-address", "distributed-tracing-instance-id",
 	"distributed-tracing-sampling-rate", "distributed-tracing-service-name", "downgrade-check-time", "feature-gates",
-	"host-whitelist", "listen-client-http-urls", "listen-metrics-urls", "log-outputs", "log-package-levels",
+	"host-whitelist", "listen-client-http-urls", "log-outputs", "log-package-levels",
 	"log-rotation-config-json", "logger", "max-snapshots", "max-wals", "metrics", "proxy-dial-timeout",
 	"proxy-failure-wait", "proxy-read-timeout", "proxy-refresh-interval", "proxy-write-timeout", "raft-read-timeout",
 	"raft-write-timeout", "self-signed-cert-validity", "snapshot-catchup-entries", "snapshot-count", "v2-deprecation",

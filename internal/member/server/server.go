@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
+	"github.com/tenure-lease/tenure/internal/member/httpapi"
 	"github.com/tenure-lease/tenure/internal/member/node"
 )
 
@@ -26,9 +26,12 @@ type Config struct {
 	// API holds the limits of the API. Its ElectionTimeout and Logger are those of Node
 	// unless it has its own.
 	API etcdapi.Config
-	// Clients are where clients connect, at least one. The Server closes them,
-	// also when Start fails.
+	// Clients are where clients connect, at least one, by gRPC and HTTP. The Server closes
+	// them, also when Start fails.
 	Clients []net.Listener
+	// Metrics are where health and metrics are asked for, besides. They are served without TLS,
+	// so a listener that wants it brings its own. The Server closes them, too.
+	Metrics []net.Listener
 	// ClientTLS, if set, is asked of clients.
 	ClientTLS *tls.Config
 	// MemoryLimit is how many bytes this process may use. Near it writes and large reads are
@@ -47,9 +50,12 @@ type Server struct {
 	Node   *node.Node
 	api    *etcdapi.Server
 	grpc   *grpc.Server
+	web    *web // on the ports for clients
+	probes *web // on those for metrics
+	ports  []*port
 	logger *slog.Logger
 	memory *memory
-	// strangers are connections whose TLS handshake is not done.
+	// strangers are connections whose handshake is not done.
 	strangers strangers
 	cancel    context.CancelFunc
 	done      sync.WaitGroup
@@ -62,13 +68,13 @@ func Start(cfg Config) (*Server, error) {
 		if cfg.Node.PeerListener != nil {
 			cfg.Node.PeerListener.Close()
 		}
+		closeAll(cfg.Metrics)
 		return nil, errors.New("server: no listener for clients")
 	}
 	n, err := node.Start(cfg.Node)
 	if err != nil {
-		for _, l := range cfg.Clients {
-			l.Close()
-		}
+		closeAll(cfg.Clients)
+		closeAll(cfg.Metrics)
 		return nil, err
 	}
 	s := &Server{Node: n, logger: cfg.Node.Logger}
@@ -77,13 +83,13 @@ func Start(cfg Config) (*Server, error) {
 	}
 	s.memory = newMemory(cfg.MemoryLimit, s.logger)
 	s.api = etcdapi.New(backend{n}, cfg.api(s.memory))
-	opts := append(s.api.Options(), grpc.ConnectionTimeout(cmp.Or(cfg.handshake, handshakePatience)))
-	s.strangers.most = cmp.Or(cfg.strangers, strangersMax)
-	if cfg.ClientTLS != nil {
-		opts = append(opts, grpc.Creds(&introduction{credentials.NewTLS(cfg.ClientTLS), &s.strangers}))
-	}
-	s.grpc = grpc.NewServer(opts...)
+	patience := cmp.Or(cfg.handshake, handshakePatience)
+	s.grpc = grpc.NewServer(append(s.api.Options(), grpc.ConnectionTimeout(patience), grpc.Creds(introduction{}))...)
 	s.api.Register(s.grpc)
+	s.strangers.most = cmp.Or(cfg.strangers, strangersMax)
+	told := httpapi.Config{Member: s.api, Observer: unobserved{}, Logger: s.logger}
+	s.web = newWeb(httpapi.New(told), s.grpc, patience, cfg.API.MaxConcurrentStreams, s.logger)
+	s.probes = newWeb(httpapi.Probes(told), nil, patience, cfg.API.MaxConcurrentStreams, s.logger)
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.done.Go(func() { s.memory.run(ctx) })
@@ -92,18 +98,45 @@ func Start(cfg Config) (*Server, error) {
 			s.logger.Warn("automatic compaction", "err", err)
 		})
 	})
-	for _, l := range cfg.Clients {
-		if cfg.ClientTLS != nil {
-			l = &door{l, &s.strangers}
-		}
+	calls := newLane()
+	s.open(cfg.Clients, &port{
+		tls: negotiating(cfg.ClientTLS), strangers: &s.strangers, patience: patience, firstCall: firstCall,
+		streams: cfg.API.MaxConcurrentStreams, grpc: calls, http: s.web.lane,
+	})
+	s.open(cfg.Metrics, &port{strangers: &s.strangers, patience: patience, http: s.probes.lane})
+	for _, serve := range []func() error{func() error { return s.grpc.Serve(calls) }, s.web.serve, s.probes.serve} {
 		s.done.Go(func() {
-			if err := s.grpc.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
-				s.logger.Error("serving clients ended", "at", l.Addr(), "err", err)
+			if err := serve(); err != nil && !errors.Is(err, grpc.ErrServerStopped) && !errors.Is(err, net.ErrClosed) {
+				s.logger.Error("serving clients ended", "err", err)
 			}
 		})
 	}
 	return s, nil
 }
+
+// open has a port take the connections of some listeners in.
+func (s *Server) open(listeners []net.Listener, p *port) {
+	s.ports = append(s.ports, p)
+	for _, l := range listeners {
+		s.done.Go(func() {
+			if err := p.serve(l); err != nil {
+				s.logger.Error("serving clients ended", "at", l.Addr(), "err", err)
+			}
+		})
+	}
+}
+
+func closeAll(listeners []net.Listener) {
+	for _, l := range listeners {
+		l.Close()
+	}
+}
+
+// unobserved counts no checks.
+type unobserved struct{}
+
+func (unobserved) Health(bool)               {}
+func (unobserved) Check(_, _ string, _ bool) {}
 
 // api returns the configuration of the API: fields that its own part leaves open follow from
 // the member's.
@@ -126,16 +159,20 @@ func (cfg Config) api(m *memory) etcdapi.Config {
 
 // Shutdown leaves gently: leadership is handed over, clients are told to go
 // elsewhere, streams end, and calls in flight are answered, while ctx lasts. Then
-// it is as Stop.
+// it is as Stop. Health and metrics are served until the end.
 func (s *Server) Shutdown(ctx context.Context) {
 	s.api.Shutdown()
 	if err := s.Node.HandOver(ctx); err != nil {
 		s.logger.Warn("leadership was not handed over", "err", err)
 	}
 	s.api.EndStreams()
+	s.ports[0].end() // that for clients
+	var ends sync.WaitGroup
+	ends.Go(s.grpc.GracefulStop)
+	ends.Go(func() { s.web.server.Shutdown(ctx) })
 	ended := make(chan struct{})
 	go func() {
-		s.grpc.GracefulStop()
+		ends.Wait()
 		close(ended)
 	}()
 	select {
@@ -149,7 +186,12 @@ func (s *Server) Shutdown(ctx context.Context) {
 // Stop ends serving and the node at once.
 func (s *Server) Stop() {
 	s.cancel()
+	for _, p := range s.ports {
+		p.end()
+	}
 	s.grpc.Stop()
+	s.web.server.Close()
+	s.probes.server.Close()
 	s.Node.Stop()
 	s.done.Wait()
 }
