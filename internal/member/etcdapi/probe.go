@@ -12,8 +12,11 @@ import (
 // clusterVersion is the version that etcd's members have in common.
 const clusterVersion = "3.7.0"
 
-// Versions are the versions of etcd whose API this is, as etcd's HTTP API tells them.
-func (s *Server) Versions() apiversion.Versions {
+// Versions are those of etcd whose API this is, as etcd's HTTP API tells them.
+func (s *Server) Versions() apiversion.Versions { return Versions() }
+
+// Versions are the same for all servers.
+func Versions() apiversion.Versions {
 	return apiversion.Versions{Server: version, Cluster: clusterVersion, Storage: storageVersion}
 }
 

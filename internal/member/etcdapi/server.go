@@ -30,6 +30,7 @@ type Server struct {
 	answers    *answers
 	scans      *semaphore.Weighted // turns of long reads
 	health     *health.Server
+	traffic    traffic
 	streaming  context.Context // ends with EndStreams
 	endStreams context.CancelCauseFunc
 }
@@ -55,7 +56,7 @@ func New(b Backend, c Config) *Server {
 func (s *Server) Options() []grpc.ServerOption {
 	c := &s.config
 	return []grpc.ServerOption{
-		grpc.ForceServerCodecV2(codec{}),
+		grpc.ForceServerCodecV2(codec{&s.traffic}),
 		grpc.NumStreamWorkers(streamWorkers),
 		grpc.MaxRecvMsgSize(c.MaxRequestBytes + wireOverhead),
 		grpc.MaxSendMsgSize(math.MaxInt32),

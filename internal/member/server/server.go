@@ -17,6 +17,7 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 	"github.com/tenure-lease/tenure/internal/member/httpapi"
+	"github.com/tenure-lease/tenure/internal/member/metrics"
 	"github.com/tenure-lease/tenure/internal/member/node"
 )
 
@@ -32,6 +33,8 @@ type Config struct {
 	// Metrics are where health and metrics are asked for, besides. They are served without TLS,
 	// so a listener that wants it brings its own. The Server closes them, too.
 	Metrics []net.Listener
+	// Figures says what of the member is measured. Its Versions are those of the API.
+	Figures metrics.Config
 	// ClientTLS, if set, is asked of clients.
 	ClientTLS *tls.Config
 	// MemoryLimit is how many bytes this process may use. Near it writes and large reads are
@@ -47,14 +50,15 @@ type Config struct {
 
 // Server is a running member.
 type Server struct {
-	Node   *node.Node
-	api    *etcdapi.Server
-	grpc   *grpc.Server
-	web    *web // on the ports for clients
-	probes *web // on those for metrics
-	ports  []*port
-	logger *slog.Logger
-	memory *memory
+	Node    *node.Node
+	api     *etcdapi.Server
+	grpc    *grpc.Server
+	web     *web // on the ports for clients
+	probes  *web // on those for metrics
+	ports   []*port
+	logger  *slog.Logger
+	memory  *memory
+	figures *metrics.Metrics
 	// strangers are connections whose handshake is not done.
 	strangers strangers
 	cancel    context.CancelFunc
@@ -71,23 +75,34 @@ func Start(cfg Config) (*Server, error) {
 		closeAll(cfg.Metrics)
 		return nil, errors.New("server: no listener for clients")
 	}
+	figures := cfg.figures()
+	if cfg.Node.Synced == nil {
+		cfg.Node.Synced = figures.Synced
+	}
 	n, err := node.Start(cfg.Node)
 	if err != nil {
 		closeAll(cfg.Clients)
 		closeAll(cfg.Metrics)
 		return nil, err
 	}
-	s := &Server{Node: n, logger: cfg.Node.Logger}
+	s := &Server{Node: n, logger: cfg.Node.Logger, figures: figures}
 	if s.logger == nil {
 		s.logger = slog.Default()
 	}
 	s.memory = newMemory(cfg.MemoryLimit, s.logger)
 	s.api = etcdapi.New(backend{n}, cfg.api(s.memory))
 	patience := cmp.Or(cfg.handshake, handshakePatience)
-	s.grpc = grpc.NewServer(append(s.api.Options(), grpc.ConnectionTimeout(patience), grpc.Creds(introduction{}))...)
+	opts := append(figures.Options(), s.api.Options()...) // the calls that the API refuses count, too
+	s.grpc = grpc.NewServer(append(opts, grpc.ConnectionTimeout(patience), grpc.Creds(introduction{}))...)
 	s.api.Register(s.grpc)
+	if err := figures.Add(source{n, s, cfg.API.QuotaBytes}, s.grpc.GetServiceInfo()); err != nil {
+		n.Stop()
+		closeAll(cfg.Clients)
+		closeAll(cfg.Metrics)
+		return nil, err
+	}
 	s.strangers.most = cmp.Or(cfg.strangers, strangersMax)
-	told := httpapi.Config{Member: s.api, Observer: unobserved{}, Logger: s.logger}
+	told := httpapi.Config{Member: s.api, Observer: figures, Metrics: figures.Handler(), Logger: s.logger}
 	s.web = newWeb(httpapi.New(told), s.grpc, patience, cfg.API.MaxConcurrentStreams, s.logger)
 	s.probes = newWeb(httpapi.Probes(told), nil, patience, cfg.API.MaxConcurrentStreams, s.logger)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -132,11 +147,12 @@ func closeAll(listeners []net.Listener) {
 	}
 }
 
-// unobserved counts no checks.
-type unobserved struct{}
-
-func (unobserved) Health(bool)               {}
-func (unobserved) Check(_, _ string, _ bool) {}
+// figures returns the metrics of a member that is to be started.
+func (cfg Config) figures() *metrics.Metrics {
+	of := cfg.Figures
+	of.Versions = etcdapi.Versions()
+	return metrics.New(of)
+}
 
 // api returns the configuration of the API: fields that its own part leaves open follow from
 // the member's.
@@ -193,6 +209,7 @@ func (s *Server) Stop() {
 	s.web.server.Close()
 	s.probes.server.Close()
 	s.Node.Stop()
+	s.figures.Remove()
 	s.done.Wait()
 }
 
