@@ -7,6 +7,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/version"
+	"google.golang.org/grpc"
 )
 
 // A Member is what answers checks.
@@ -37,7 +38,17 @@ type Config struct {
 	Observer Observer
 	// Metrics serves /metrics.
 	Metrics http.Handler
-	Logger  *slog.Logger
+	// Gateway is a connection to the member, over which the API in JSON is served.
+	Gateway grpc.ClientConnInterface
+	Limits  Limits
+	// Hosts are those for which requests without TLS may be, and Origins those from which pages
+	// in browsers may send them. Empty, or with "*", it is any.
+	Hosts, Origins []string
+	// Profiles adds /debug/pprof/.
+	Profiles bool
+	// Users reports whether there are users, so that a client has to be one. Nil means never.
+	Users  func() bool
+	Logger *slog.Logger
 }
 
 // probes serves the paths that a port for metrics has, too.
@@ -56,10 +67,20 @@ func probes(c Config) *http.ServeMux {
 func Probes(c Config) http.Handler { return probes(c) }
 
 // New serves all of it.
-func New(c Config) http.Handler {
+func New(c Config) (http.Handler, error) {
 	mux := probes(c)
+	if c.Gateway != nil {
+		gateway, err := newGateway(c.Gateway, c.Limits)
+		if err != nil {
+			return nil, err
+		}
+		mux.Handle("/v3/", gateway)
+	}
+	if c.Profiles {
+		mux.HandleFunc(profilesPath, serveProfiles)
+	}
 	mux.HandleFunc("/version", func(w http.ResponseWriter, r *http.Request) { serveVersion(w, r, c.Member.Versions()) })
-	return mux
+	return guarded(c, mux), nil
 }
 
 // gets reports whether a request is a GET, and refuses it otherwise.

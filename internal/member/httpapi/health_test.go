@@ -47,7 +47,11 @@ func (c counts) Check(kind, name string, passed bool) {
 func ask(s state, method, target string) (*httptest.ResponseRecorder, counts) {
 	seen := counts{}
 	w := httptest.NewRecorder()
-	New(Config{Member: s, Observer: seen, Logger: slog.New(slog.DiscardHandler)}).ServeHTTP(w, httptest.NewRequest(method, target, nil))
+	h, err := New(Config{Member: s, Observer: seen, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		panic(err)
+	}
+	h.ServeHTTP(w, httptest.NewRequest(method, target, nil))
 	return w, seen
 }
 

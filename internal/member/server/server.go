@@ -10,6 +10,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
 	"sync"
 	"time"
 
@@ -37,6 +38,8 @@ type Config struct {
 	Figures metrics.Config
 	// ClientTLS, if set, is asked of clients.
 	ClientTLS *tls.Config
+	// HTTP is what is served by HTTP beside health, versions and metrics.
+	HTTP HTTP
 	// MemoryLimit is how many bytes this process may use. Near it writes and large reads are
 	// refused with etcd's errors. 0 means what GOMEMLIMIT says, if anything.
 	MemoryLimit int64
@@ -46,6 +49,15 @@ type Config struct {
 	// strangers and handshake are strangersMax and handshakePatience, but for tests.
 	strangers int
 	handshake time.Duration
+}
+
+// HTTP says what is served by HTTP.
+type HTTP struct {
+	// NoGateway leaves the API in JSON out.
+	NoGateway bool
+	// Hosts, Origins and Profiles are those of httpapi.Config.
+	Hosts, Origins []string
+	Profiles       bool
 }
 
 // Server is a running member.
@@ -59,6 +71,8 @@ type Server struct {
 	logger  *slog.Logger
 	memory  *memory
 	figures *metrics.Metrics
+	handler http.Handler
+	self    *grpc.ClientConn // the gateway's
 	// strangers are connections whose handshake is not done.
 	strangers strangers
 	cancel    context.CancelFunc
@@ -102,8 +116,19 @@ func Start(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s.strangers.most = cmp.Or(cfg.strangers, strangersMax)
-	told := httpapi.Config{Member: s.api, Observer: figures, Metrics: figures.Handler(), Logger: s.logger}
-	s.web = newWeb(httpapi.New(told), s.grpc, patience, cfg.API.MaxConcurrentStreams, s.logger)
+	told := httpapi.Config{
+		Member: s.api, Observer: figures, Metrics: figures.Handler(), Logger: s.logger,
+		Hosts: cfg.HTTP.Hosts, Origins: cfg.HTTP.Origins, Profiles: cfg.HTTP.Profiles,
+	}
+	inside, err := s.gateway(cfg.HTTP, &told)
+	if err != nil {
+		n.Stop()
+		figures.Remove()
+		closeAll(cfg.Clients)
+		closeAll(cfg.Metrics)
+		return nil, err
+	}
+	s.web = newWeb(s.handler, s.grpc, patience, cfg.API.MaxConcurrentStreams, s.logger)
 	s.probes = newWeb(httpapi.Probes(told), nil, patience, cfg.API.MaxConcurrentStreams, s.logger)
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
@@ -119,7 +144,9 @@ func Start(cfg Config) (*Server, error) {
 		streams: cfg.API.MaxConcurrentStreams, grpc: calls, http: s.web.lane,
 	})
 	s.open(cfg.Metrics, &port{strangers: &s.strangers, patience: patience, http: s.probes.lane})
-	for _, serve := range []func() error{func() error { return s.grpc.Serve(calls) }, s.web.serve, s.probes.serve} {
+	for _, serve := range []func() error{
+		func() error { return s.grpc.Serve(calls) }, func() error { return s.grpc.Serve(inside) }, s.web.serve, s.probes.serve,
+	} {
 		s.done.Go(func() {
 			if err := serve(); err != nil && !errors.Is(err, grpc.ErrServerStopped) && !errors.Is(err, net.ErrClosed) {
 				s.logger.Error("serving clients ended", "err", err)
@@ -206,8 +233,9 @@ func (s *Server) Stop() {
 		p.end()
 	}
 	s.grpc.Stop()
-	s.web.server.Close()
-	s.probes.server.Close()
+	s.web.end()
+	s.probes.end()
+	s.self.Close()
 	s.Node.Stop()
 	s.figures.Remove()
 	s.done.Wait()

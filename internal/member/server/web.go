@@ -25,6 +25,10 @@ const (
 type web struct {
 	server *http.Server
 	lane   *lane
+
+	mu    sync.Mutex
+	ended bool
+	calls sync.WaitGroup // that are being answered
 }
 
 // callerKey is where a request's context has the connection.
@@ -41,6 +45,10 @@ func newWeb(handler http.Handler, calls *grpc.Server, handshake time.Duration, s
 		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: math.MaxInt32},
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, callerKey{}, c) },
 		Handler: http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+			if !w.begin() {
+				return
+			}
+			defer w.calls.Done()
 			if c, ok := r.Context().Value(callerKey{}).(*counted); ok {
 				r.TLS = c.caller.tls
 			}
@@ -66,6 +74,25 @@ func (w *web) serve() error {
 		return nil
 	}
 	return err
+}
+
+// begin notes that a call is being answered, unless the server has ended.
+func (w *web) begin() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.ended {
+		w.calls.Add(1)
+	}
+	return !w.ended
+}
+
+// end closes all connections, and waits for what was done for them.
+func (w *web) end() {
+	w.mu.Lock()
+	w.ended = true
+	w.mu.Unlock()
+	w.server.Close()
+	w.calls.Wait()
 }
 
 // A bounded listener closes connections beyond a number.
