@@ -1,7 +1,6 @@
 package main
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -31,7 +30,7 @@ type serveOptions struct {
 
 	name, dataDir                           string
 	listenPeerURLs, listenClientURLs        []string
-	listenMetricsURLs                       []string
+	http                                    httpOptions
 	advertisePeerURLs, advertiseClientURLs  []string
 	initialCluster, clusterState            string
 	clusterToken                            string
@@ -63,7 +62,6 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.dataDir, "data-dir", "", "`directory` of this member's log and snapshots (default NAME.tenure)")
 	f.StringSliceVar(&o.listenPeerURLs, "listen-peer-urls", []string{defaultPeerURL}, "`URL` to listen on for other members")
 	f.StringSliceVar(&o.listenClientURLs, "listen-client-urls", []string{defaultClientURL}, "`URLs` to listen on for clients")
-	f.StringSliceVar(&o.listenMetricsURLs, "listen-metrics-urls", nil, "`URLs` to listen on for /metrics and health checks, besides those for clients")
 	f.StringSliceVar(&o.advertisePeerURLs, "initial-advertise-peer-urls", []string{defaultPeerURL}, "this member's `URL` for the other members")
 	f.StringSliceVar(&o.advertiseClientURLs, "advertise-client-urls", nil, "this member's `URLs` for clients (default those of --listen-client-urls)")
 	f.StringVar(&o.initialCluster, "initial-cluster", "", "all members, the same on each: `name=url,name=url,…` (default NAME=<initial-advertise-peer-urls>); without effect at a member that has joined")
@@ -89,6 +87,7 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 	o.client.registerClients(f)
 	o.peer.registerPeers(f)
 	o.tls.register(f)
+	o.http.register(f)
 	o.log.Register(f, slog.LevelInfo)
 	registerForeign(f)
 }
@@ -186,15 +185,8 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 		open = append(open, l)
 	}
 	cfg.Node.PeerListener, cfg.Clients = open[0], open[1:]
-	for _, u := range o.listenMetricsURLs {
-		l, err := listenMetrics(u, cfg.ClientTLS)
-		if err != nil {
-			return cfg, err
-		}
-		open = append(open, l)
-		cfg.Metrics = append(cfg.Metrics, l)
-	}
-	return cfg, nil
+	err = o.http.setIn(&cfg)
+	return cfg, err
 }
 
 // parseCluster reads name=url,name=url.
@@ -236,18 +228,6 @@ func sameScheme(listen string, members []string) error {
 		}
 	}
 	return nil
-}
-
-// listenMetrics listens on a URL for metrics. One of https has the certificate for clients.
-func listenMetrics(raw string, secure *tls.Config) (net.Listener, error) {
-	if strings.HasPrefix(raw, "https://") && secure == nil {
-		return nil, fmt.Errorf("--listen-metrics-urls %s needs TLS for clients, whose certificate it shows: --listen-client-urls https://… and --cert-file", raw)
-	}
-	l, err := listen(raw)
-	if err != nil || !strings.HasPrefix(raw, "https://") {
-		return l, err
-	}
-	return tls.NewListener(l, secure), nil
 }
 
 func listen(raw string) (net.Listener, error) {

@@ -58,7 +58,7 @@ func (s *Server) Options() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ForceServerCodecV2(codec{&s.traffic}),
 		grpc.NumStreamWorkers(streamWorkers),
-		grpc.MaxRecvMsgSize(c.MaxRequestBytes + wireOverhead),
+		grpc.MaxRecvMsgSize(c.MaxRequestBytes + WireOverhead),
 		grpc.MaxSendMsgSize(math.MaxInt32),
 		grpc.MaxConcurrentStreams(c.MaxConcurrentStreams), // 0 is no bound there, too
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: c.KeepAliveMinTime}),

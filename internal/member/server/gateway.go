@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
 
+	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 	"github.com/tenure-lease/tenure/internal/member/httpapi"
 )
 
@@ -39,3 +40,18 @@ func (s *Server) gateway(cfg HTTP, told *httpapi.Config) (inside net.Listener, e
 // Handler is what the ports for clients serve by HTTP, to serve it at others, too. The member's
 // limits of connections and headers are not in it.
 func (s *Server) Handler() http.Handler { return s.handler }
+
+// bodiesBytes is the room for the bodies of all requests by JSON, if they are not larger.
+const bodiesBytes = 64 << 20
+
+// gatewayLimits follow from those of the API. A message may be twice as long in JSON: bytes take a
+// third more, and names of fields the rest.
+func (cfg Config) gatewayLimits(m *memory) (l httpapi.Limits) {
+	api := cfg.api(m)
+	if api.MaxRequestBytes > 0 {
+		l.BodyBytes = 2 * (int64(api.MaxRequestBytes) + etcdapi.WireOverhead)
+	}
+	l.BodiesBytes = max(bodiesBytes, 2*l.BodyBytes)
+	l.AnswersBytes = api.AnswerBytes
+	return l
+}

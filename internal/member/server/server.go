@@ -118,7 +118,7 @@ func Start(cfg Config) (*Server, error) {
 	s.strangers.most = cmp.Or(cfg.strangers, strangersMax)
 	told := httpapi.Config{
 		Member: s.api, Observer: figures, Metrics: figures.Handler(), Logger: s.logger,
-		Hosts: cfg.HTTP.Hosts, Origins: cfg.HTTP.Origins, Profiles: cfg.HTTP.Profiles,
+		Limits: cfg.gatewayLimits(s.memory), Hosts: cfg.HTTP.Hosts, Origins: cfg.HTTP.Origins, Profiles: cfg.HTTP.Profiles,
 	}
 	inside, err := s.gateway(cfg.HTTP, &told)
 	if err != nil {
