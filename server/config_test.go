@@ -30,7 +30,7 @@ func TestOptionsReachTheMember(t *testing.T) {
 		MaxRequestBytes: 4, QuotaBytes: 6, MemoryLimit: 7, KeepHistory: 8, KeepRevisions: 9,
 		ReadLease: "all", ReadLeaseTTL: 10, ReadLeaseChanges: "none",
 		OnFail: func(error) { failed = true }, Logger: logger,
-		Limits:           Limits{MaxLeases: 11},
+		Limits:  Limits{MaxLeases: 11},
 		Metrics: registry, ExtensiveMetrics: true, DisableGateway: true,
 	}
 	want := server.Config{

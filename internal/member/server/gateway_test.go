@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -280,5 +281,32 @@ func TestMetricsAreTheMembers(t *testing.T) {
 				t.Errorf("after a put there is %q", none)
 			}
 		}
+	}
+}
+
+// A server that has stopped answers no more calls by HTTP: nothing of it goes on.
+func TestStopWaitsForCallsByHTTP(t *testing.T) {
+	come, ended := make(chan struct{}), make(chan struct{})
+	w := newWeb(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(come)
+		<-r.Context().Done()
+		time.Sleep(50 * time.Millisecond)
+		close(ended)
+	}), nil, time.Minute, 0, slog.New(slog.DiscardHandler))
+	go w.serve()
+	here, there := net.Pipe()
+	defer there.Close()
+	go io.Copy(io.Discard, there)
+	go io.WriteString(there, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	w.lane.pass(&caller{Conn: here})
+	<-come
+	w.end()
+	select {
+	case <-ended:
+	default:
+		t.Error("the server has ended, and a call is being answered")
+	}
+	if w.begin() {
+		t.Error("a server that has ended begins to answer")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -86,7 +87,7 @@ func Start(cfg Config) (*Server, error) {
 		if cfg.Node.PeerListener != nil {
 			cfg.Node.PeerListener.Close()
 		}
-		closeAll(cfg.Metrics)
+		cfg.close()
 		return nil, errors.New("server: no listener for clients")
 	}
 	figures := cfg.figures()
@@ -95,8 +96,7 @@ func Start(cfg Config) (*Server, error) {
 	}
 	n, err := node.Start(cfg.Node)
 	if err != nil {
-		closeAll(cfg.Clients)
-		closeAll(cfg.Metrics)
+		cfg.close()
 		return nil, err
 	}
 	s := &Server{Node: n, logger: cfg.Node.Logger, figures: figures}
@@ -111,8 +111,7 @@ func Start(cfg Config) (*Server, error) {
 	s.api.Register(s.grpc)
 	if err := figures.Add(source{n, s, cfg.API.QuotaBytes}, s.grpc.GetServiceInfo()); err != nil {
 		n.Stop()
-		closeAll(cfg.Clients)
-		closeAll(cfg.Metrics)
+		cfg.close()
 		return nil, err
 	}
 	s.strangers.most = cmp.Or(cfg.strangers, strangersMax)
@@ -124,8 +123,7 @@ func Start(cfg Config) (*Server, error) {
 	if err != nil {
 		n.Stop()
 		figures.Remove()
-		closeAll(cfg.Clients)
-		closeAll(cfg.Metrics)
+		cfg.close()
 		return nil, err
 	}
 	s.web = newWeb(s.handler, s.grpc, patience, cfg.API.MaxConcurrentStreams, s.logger)
@@ -168,8 +166,9 @@ func (s *Server) open(listeners []net.Listener, p *port) {
 	}
 }
 
-func closeAll(listeners []net.Listener) {
-	for _, l := range listeners {
+// close closes the listeners of a member that is not started.
+func (cfg Config) close() {
+	for _, l := range slices.Concat(cfg.Clients, cfg.Metrics) {
 		l.Close()
 	}
 }
