@@ -291,7 +291,7 @@ func TestBuilt(t *testing.T) {
 	}{
 		{nil, false, "unknown", "unknown"},
 		{&debug.BuildInfo{Main: debug.Module{Path: module, Version: "v1.2.3"}, Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}}}, true, "v1.2.3", "abc"},
-		{&debug.BuildInfo{Main: debug.Module{Path: "other", Version: "v9"}, Deps: []*debug.Module{{Path: module, Version: "v1.2.4"}}, Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}}}, true, "v1.2.4", "unknown"},
+		{&debug.BuildInfo{Main: debug.Module{Path: "other", Version: "v9"}, Deps: []*debug.Module{{Path: module, Version: "v1.2.4"}, {Path: "third", Version: "v8"}}, Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}}}, true, "v1.2.4", "unknown"},
 	} {
 		if version, commit := built(c.info, c.ok); version != c.version || commit != c.commit {
 			t.Errorf("a build of %+v is %s of %s, want %s of %s", c.info, version, commit, c.version, c.commit)
