@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -109,6 +110,9 @@ func TestProfiles(t *testing.T) {
 	} {
 		for _, on := range []bool{true, false} {
 			w := served(t, Config{Profiles: on}, func(r *http.Request) {
+				gone, leave := context.WithCancel(t.Context())
+				leave() // a client that has left is not recorded for
+				*r = *r.WithContext(gone)
 				r.URL.Path, r.URL.RawQuery, _ = strings.Cut(profilesPath+path, "?")
 			})
 			if on && (w.Code != want || w.Body.Len() == 0) || !on && w.Code != 404 {
