@@ -3,4 +3,4 @@ package main
 
 import "os"
 
-func main() { os.Exit(run(os.Args[1:])) }
+func main() { os.Exit(run(commandLine(os.Args))) }

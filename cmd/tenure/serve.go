@@ -8,10 +8,12 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/grpclog"
 
@@ -33,7 +35,10 @@ Flags have etcd's names and meanings. Each can also be set by the environment
 TENURE_*, that over ETCD_*, and that over the file. What etcd has and this has not is
 told and ignored, unless it protects something: then it is an error.
 
-It logs "ready to serve client requests" when it has found a leader and caught up.
+Started by the name etcd, which a link to this program may have, it is this command.
+
+It logs "ready to serve client requests" when it has found a leader and caught up, and tells
+systemd (Type=notify).
 SIGTERM and SIGINT hand leadership over and exit with 0.`,
 		Example: `  # One member, on this machine only.
   tenure serve
@@ -51,7 +56,11 @@ SIGTERM and SIGINT hand leadership over and exit with 0.`,
   # With TLS, only for clients that have a certificate.
   tenure serve --listen-client-urls https://0.0.0.0:2379 --advertise-client-urls https://db1:2379 \
     --cert-file db1.pem --key-file db1-key.pem --client-cert-auth --trusted-ca-file ca.pem`,
+		Version: versionOf().Tenure,
 		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 && slices.Contains(proxies, args[0]) {
+				return cli.Usagef("there is no %s here: clients take a list of the members' URLs", args[0])
+			}
 			if len(args) > 0 {
 				return cli.Usagef("%q is not a flag; a switch that has a value is written --NAME=%s", args[0], args[0])
 			}
@@ -72,6 +81,8 @@ SIGTERM and SIGINT hand leadership over and exit with 0.`,
 		},
 	}
 	o.register(cmd.Flags())
+	cmd.SetVersionTemplate(versionOf().etcdLines())
+	cmd.Flags().Bool("version", false, "print the versions of etcd's API and of this program, as etcd does")
 	return cmd
 }
 
@@ -109,6 +120,7 @@ func serve(ctx context.Context, o serveOptions) error {
 		if s.Node.Ready(ready) == nil {
 			logger.Info("ready to serve client requests", "name", o.name, "clients", o.listenClientURLs,
 				"member", fmt.Sprintf("%x", s.Node.ID()), "cluster", fmt.Sprintf("%x", s.Node.ClusterID()))
+			notify(logger, daemon.SdNotifyReady)
 		}
 	}()
 	select {
@@ -117,6 +129,7 @@ func serve(ctx context.Context, o serveOptions) error {
 		return fmt.Errorf("this member cannot go on: %w", err)
 	case sig := <-signals:
 		logger.Info("stopping", "signal", sig.String())
+		notify(logger, daemon.SdNotifyStopping)
 	case <-ctx.Done():
 	}
 	cancel()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -53,6 +54,12 @@ func versionsIn(info *debug.BuildInfo) versions {
 		v.Commit += modified
 	}
 	return v
+}
+
+// etcdLines are what `etcd --version` prints, for scripts that read it, and a line for people.
+func (v versions) etcdLines() string {
+	return fmt.Sprintf("etcd Version: %s\nGit SHA: %.9s\nGo Version: %s\nGo OS/Arch: %s\nTenure Version: %s\n",
+		strings.TrimPrefix(v.API, "etcd v"), v.Commit, v.Go, v.System, v.Tenure)
 }
 
 func versionCommand() *cobra.Command {

@@ -7,6 +7,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tenure-lease/tenure/internal/member/backup"
 	"github.com/tenure-lease/tenure/internal/member/watch"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
@@ -31,6 +32,9 @@ type Backend interface {
 	View() kv.View
 	// Shown is closed when View is a state for the first time.
 	Shown() <-chan struct{}
+	// Hold returns the published state, whose history stays until release is called, once. It
+	// waits for no other member.
+	Hold(ctx context.Context) (s backup.State, release func(), err error)
 	// Watches follows the published states.
 	Watches() *watch.Hub
 

@@ -37,6 +37,9 @@ type Config struct {
 	// Defaults 256 MiB and 5 s.
 	AnswerBytes    int64
 	AnswerPatience time.Duration
+	// BackupDir is where a snapshot is put together before it is sent, one at a time. It needs
+	// as much room as the state. Default os.TempDir().
+	BackupDir string
 	// WatchProgressInterval is the time without events after which a watch that
 	// wants progress reports gets one; up to a tenth is added at random, so that
 	// streams do not report all at once. Default 10 minutes, at least 100 ms.

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tenure-lease/tenure/internal/member/backup"
 	"github.com/tenure-lease/tenure/internal/member/watch"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
@@ -39,6 +40,7 @@ type fake struct {
 	lostAt    atomic.Int64                        // unix nanoseconds
 	fail      atomic.Pointer[error]               // what Propose, Barrier and KeepAlive return
 	barriers  atomic.Int64                        // calls of Barrier
+	held      atomic.Int64                        // states that are held
 	keepAlive func() (wait func(context.Context)) // called by KeepAlive, if set
 	proposed  func(proto.Message)                 // is told each request, if set
 	hidden    atomic.Bool                         // as in key order: what is written can be read, and is not published
@@ -140,7 +142,18 @@ func (f *fake) ReadView(ctx context.Context, _ proto.Message) (kv.View, error) {
 
 func (f *fake) View() kv.View          { return *f.view.Load() }
 func (f *fake) Shown() <-chan struct{} { return f.shown }
-func (f *fake) Watches() *watch.Hub    { return f.hub }
+
+func (f *fake) Hold(context.Context) (backup.State, func(), error) {
+	if err := f.failure(); err != nil {
+		return backup.State{}, nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	view, release := f.store.Pin()
+	f.held.Add(1)
+	return backup.State{View: view, Index: 7, Term: 3, Members: f.Members()}, func() { f.held.Add(-1); release() }, nil
+}
+func (f *fake) Watches() *watch.Hub { return f.hub }
 
 func (f *fake) KeepAlive(id int64) func(context.Context) (int64, error) {
 	wait := func(context.Context) {}

@@ -2,11 +2,14 @@ package etcdapi
 
 import (
 	"context"
+	"errors"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
 type maintenanceServer struct {
@@ -63,21 +66,51 @@ func (s *maintenanceServer) Alarm(_ context.Context, r *pb.AlarmRequest) (*pb.Al
 	return &pb.AlarmResponse{Header: s.header()}, nil
 }
 
-// Hash is not there yet.
-func (s *maintenanceServer) Hash(context.Context, *pb.HashRequest) (*pb.HashResponse, error) {
-	return nil, errHash
+// Hash sums up this member's whole state. Members that have applied the same entries agree.
+func (s *maintenanceServer) Hash(ctx context.Context, _ *pb.HashRequest) (*pb.HashResponse, error) {
+	var sum uint32
+	view, err := s.summed(ctx, func(v kv.View) (err error) {
+		sum, err = v.HashAll()
+		return err
+	})
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	return &pb.HashResponse{Header: s.headerAt(view.Revision()), Hash: sum}, nil
 }
 
-// HashKV is not there yet.
-func (s *maintenanceServer) HashKV(context.Context, *pb.HashKVRequest) (*pb.HashKVResponse, error) {
-	return nil, errHash
+// HashKV sums up the keys and their history up to a revision, 0 for the newest. Members with the same
+// compact revision agree.
+func (s *maintenanceServer) HashKV(ctx context.Context, r *pb.HashKVRequest) (*pb.HashKVResponse, error) {
+	resp := new(pb.HashKVResponse)
+	view, err := s.summed(ctx, func(v kv.View) (err error) {
+		resp.Hash, resp.HashRevision, err = v.Hash(r.Revision)
+		return err
+	})
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	resp.Header, resp.CompactRevision = s.headerAt(view.Revision()), view.CompactRevision()
+	return resp, nil
 }
 
-var errHash = status.Error(codes.Unimplemented, "tenure: hashes of the state are not available yet")
-
-// Snapshot is not there yet.
-func (s *maintenanceServer) Snapshot(*pb.SnapshotRequest, pb.Maintenance_SnapshotServer) error {
-	return status.Error(codes.Unimplemented, "tenure: snapshots cannot be fetched yet; copy the data directory of a stopped member instead")
+// summed has a view summed up, in a turn of its own, for it takes as long as the state is large. A view whose
+// history is reclaimed meanwhile is replaced by a newer one.
+func (s *maintenanceServer) summed(ctx context.Context, sum func(kv.View) error) (kv.View, error) {
+	if err := s.scans.Acquire(ctx, 1); err != nil {
+		return kv.View{}, err
+	}
+	defer s.scans.Release(1)
+	for {
+		view := s.backend.View()
+		err := sum(view)
+		if !errors.Is(err, kv.ErrStaleView) {
+			return view, err
+		}
+		if ctx.Err() != nil {
+			return view, ctx.Err()
+		}
+	}
 }
 
 // moveTimeouts is for how many election timeouts leadership may be on its way. Writes wait

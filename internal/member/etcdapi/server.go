@@ -29,6 +29,7 @@ type Server struct {
 	lines      lines
 	answers    *answers
 	scans      *semaphore.Weighted // turns of long reads
+	backups    *semaphore.Weighted // turns of snapshots
 	health     *health.Server
 	traffic    traffic
 	streaming  context.Context // ends with EndStreams
@@ -47,6 +48,7 @@ func New(b Backend, c Config) *Server {
 	s.leaderless.server, s.lines.server = s, s
 	s.answers = newAnswers(&s.config)
 	s.scans = semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)/2)))
+	s.backups = semaphore.NewWeighted(1)
 	s.streaming, s.endStreams = context.WithCancelCause(context.Background())
 	return s
 }

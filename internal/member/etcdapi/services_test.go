@@ -174,16 +174,7 @@ func TestUnimplemented(t *testing.T) {
 			_, err := m.Alarm(ctx, &pb.AlarmRequest{Action: pb.AlarmRequest_DEACTIVATE})
 			return err
 		},
-		"hash":      func() error { _, err := m.Hash(ctx, &pb.HashRequest{}); return err },
-		"hash kv":   func() error { _, err := m.HashKV(ctx, &pb.HashKVRequest{}); return err },
-		"downgrade": func() error { _, err := m.Downgrade(ctx, &pb.DowngradeRequest{}); return err },
-		"snapshot": func() error {
-			stream, err := m.Snapshot(ctx, &pb.SnapshotRequest{})
-			if err == nil {
-				_, err = stream.Recv()
-			}
-			return err
-		},
+		"downgrade":    func() error { _, err := m.Downgrade(ctx, &pb.DowngradeRequest{}); return err },
 		"auth enable":  func() error { _, err := a.AuthEnable(ctx, &pb.AuthEnableRequest{}); return err },
 		"authenticate": func() error { _, err := a.Authenticate(ctx, &pb.AuthenticateRequest{}); return err },
 	}

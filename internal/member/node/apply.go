@@ -24,7 +24,7 @@ type applier struct {
 	visible visible
 
 	mu    sync.Mutex
-	queue []replica.Outcome // of replica.Committed, .Released, .Restore, .WantSnapshot
+	queue []any // of replica.Committed, .Released, .Restore, .WantSnapshot, and holding
 	wake  chan struct{}
 
 	members   uint64 // index of the change of the membership that the peers know
@@ -43,8 +43,8 @@ func newApplier(n *Node, state *replica.Applier, released uint64) *applier {
 	return a
 }
 
-// put queues an outcome of the replica.
-func (a *applier) put(item replica.Outcome) {
+// put queues an outcome of the replica, or a holding.
+func (a *applier) put(item any) {
 	a.mu.Lock()
 	a.queue = append(a.queue, item)
 	a.mu.Unlock()
@@ -54,7 +54,7 @@ func (a *applier) put(item replica.Outcome) {
 	}
 }
 
-func (a *applier) take() []replica.Outcome {
+func (a *applier) take() []any {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	items := a.queue
@@ -119,6 +119,8 @@ func (a *applier) do(item any) error {
 		return a.restore(item)
 	case replica.WantSnapshot:
 		a.n.snapshots.start(a.n, a.state.Snapshot())
+	case holding:
+		a.hold(item)
 	}
 	return nil
 }

@@ -104,7 +104,11 @@ func Start(cfg Config) (*Server, error) {
 		s.logger = slog.Default()
 	}
 	s.memory = newMemory(cfg.MemoryLimit, s.logger)
-	s.api = etcdapi.New(backend{n}, cfg.api(s.memory))
+	api := cfg.api(s.memory)
+	if err := clearBackups(api.BackupDir); err != nil {
+		s.logger.Warn("remove snapshots that an earlier life did not finish", "err", err)
+	}
+	s.api = etcdapi.New(backend{n}, api)
 	patience := cmp.Or(cfg.handshake, handshakePatience)
 	opts := append(figures.Options(), s.api.Options()...) // the calls that the API refuses count, too
 	s.grpc = grpc.NewServer(append(opts, grpc.ConnectionTimeout(patience), grpc.Creds(introduction{}))...)
@@ -192,6 +196,9 @@ func (cfg Config) api(m *memory) etcdapi.Config {
 	}
 	if api.Short == nil {
 		api.Short = m.short.Load
+	}
+	if api.BackupDir == "" && cfg.Node.WAL.FS == nil {
+		api.BackupDir = cfg.Node.DataDir
 	}
 	if api.AnswerBytes == 0 && m.limit > 0 {
 		api.AnswerBytes = answerRoom(m.limit)

@@ -93,7 +93,18 @@ func (s *Store) dropEvents(target int64) {
 // Pin gives a View whose history is not reclaimed before release is called, once,
 // by any goroutine. A forgotten release keeps all history from then on.
 func (s *Store) Pin() (v View, release func()) {
-	p := &pin{compact: s.compact}
+	v = s.View()
+	release, _ = s.Hold(v) // nothing is reclaimed beyond the compact revision of now
+	return v, release
+}
+
+// Hold keeps the history of a View that was made earlier from being reclaimed before release is called, as
+// Pin does for a new one. It reports false if some of that history is gone already.
+func (s *Store) Hold(v View) (release func(), ok bool) {
+	if v.Stale() {
+		return nil, false
+	}
+	p := &pin{compact: v.compact}
 	s.reclaim.pins = append(s.reclaim.pins, p)
-	return s.View(), func() { p.released.Store(true) }
+	return func() { p.released.Store(true) }, true
 }

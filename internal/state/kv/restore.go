@@ -38,7 +38,8 @@ type decoder struct {
 	n      int64
 	crc    uint32
 	err    error
-	failed bool // in gave no byte
+	failed bool  // in gave no byte
+	head   int64 // where the records begin
 }
 
 // ReadByte makes the decoder an io.ByteReader for varints.
@@ -122,7 +123,11 @@ func (d *decoder) store(s *Store) error {
 			return err
 		}
 		stage := kind
-		if kind == recordDelete {
+		switch {
+		case kind == recordRaised && d.n == d.head+1 && s.compact > 1:
+			s.raised = s.compact
+			continue
+		case kind == recordDelete:
 			stage = recordPut
 		}
 		if kind > recordLease || kind != recordEnd && stage < order {
@@ -134,10 +139,7 @@ func (d *decoder) store(s *Store) error {
 			if err := d.end(); err != nil {
 				return err
 			}
-			if s.revision != max(s.lastReplayed(), 1) {
-				return corrupt("the last events are missing")
-			}
-			return s.attachAll()
+			return s.complete()
 		case recordLease:
 			lastLease, err = d.lease(s, lastLease)
 		default:
@@ -164,12 +166,12 @@ func (d *decoder) header(s *Store) error {
 	if v := binary.BigEndian.Uint32(head[len(snapshotMagic):]); v != snapshotVersion {
 		return fmt.Errorf("%w: %d", errSnapshotVersion, v)
 	}
-	s.revision, s.compact = d.number(), d.number()
-	if d.err == nil && (s.revision < 1 || s.revision > maxRevision || s.compact < -1 || s.compact > s.revision) {
-		return corrupt("impossible revision")
+	revision, compact := d.number(), d.number()
+	if d.err != nil {
+		return d.err
 	}
-	s.floor.Store(s.compact)
-	return d.err
+	d.head = d.n
+	return s.begin(revision, compact)
 }
 
 func (d *decoder) version(kind byte) *version {
@@ -190,13 +192,7 @@ func (d *decoder) lease(s *Store, last int64) (int64, error) {
 	if d.err != nil {
 		return 0, d.err
 	}
-	if s.leases.Len() > 0 && l.ID <= last || l.TTL < 1 || l.Remaining < 0 {
-		return 0, corrupt("impossible lease")
-	}
-	if err := s.Grant(l.ID, l.TTL); err != nil {
-		return 0, corrupt(err.Error())
-	}
-	return l.ID, s.Checkpoint(l.ID, l.Remaining)
+	return l.ID, s.restoreLease(l, last)
 }
 
 func (d *decoder) end() error {
@@ -268,9 +264,12 @@ func plausible(kv *mvccpb.KeyValue) bool {
 
 // lastReplayed is the revision of the last event that was read. Before the first
 // it is the one before the compact revision, for each revision from there on has
-// an event.
+// an event, but for one that was raised.
 func (s *Store) lastReplayed() int64 {
-	if s.log.n == 0 {
+	switch {
+	case s.log.n == 0 && s.raised > 0:
+		return s.compact
+	case s.log.n == 0:
 		return max(s.compact, 2) - 1
 	}
 	return s.log.at(s.log.n - 1).kv.ModRevision

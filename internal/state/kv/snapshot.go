@@ -6,12 +6,14 @@ import (
 	"io"
 
 	"github.com/tenure-lease/tenure/internal/wire"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
 // A snapshot is
 //
 //	"TENUREKV" version:uint32          big endian
 //	revision compact                   varints, as all numbers below
+//	raised                             if the compact revision has no event, see [Content]
 //	base…                              each key's version at the compact revision
 //	                                   that is older than it, in order of keys
 //	events…                            from the compact revision on, in order
@@ -21,6 +23,7 @@ import (
 //
 // where a record is a kind byte and
 //
+//	raised      (nothing)
 //	base, put   create mod version lease key value
 //	delete      mod key
 //	lease       id ttl remaining
@@ -37,6 +40,7 @@ const (
 	recordPut    = 2
 	recordDelete = 3
 	recordLease  = 4
+	recordRaised = 5
 )
 
 // WriteTo writes the view as a snapshot, which [Read] makes a Store of. It takes long for a
@@ -49,22 +53,14 @@ func (v View) WriteTo(w io.Writer) (int64, error) {
 	}
 	e := newEncoder(w)
 	e.header(v)
-	v.keys.Scan(func(_ string, it *item) bool {
-		if base := it.at(v.compact); base != nil && base.kv.ModRevision < v.compact {
-			e.version(recordBase, base)
-		}
-		return e.err == nil
-	})
-	for i := v.log.search(v.compact); i < v.log.n && e.err == nil; i++ {
-		e.version(recordPut, v.log.at(i))
+	if v.Raised() {
+		e.record(recordRaised)
 	}
-	v.leases.Scan(func(_ int64, l *lease) bool {
-		e.record(recordLease, l.info.ID, l.info.TTL, l.info.Remaining)
-		return e.err == nil
-	})
+	e.history(v, v.revision)
+	e.leases(v)
 	e.record(recordEnd)
 	n, err := e.finish()
-	if err == nil && v.compact > 0 && v.floor.Load() > v.compact {
+	if err == nil && v.Stale() {
 		err = ErrStaleView
 	}
 	return n, err
@@ -120,9 +116,8 @@ func (e *encoder) record(kind byte, numbers ...int64) {
 	e.scratch = b
 }
 
-func (e *encoder) version(kind byte, v *version) {
-	kv := &v.kv
-	if v.dead() {
+func (e *encoder) version(kind byte, kv *mvccpb.KeyValue) {
+	if kv.Version == 0 { // a tombstone
 		e.record(recordDelete, kv.ModRevision)
 		e.bytes(kv.Key)
 		return
@@ -138,12 +133,17 @@ func (e *encoder) bytes(p []byte) {
 	e.write(p)
 }
 
-// finish adds the checksum and gives the number of bytes written.
-func (e *encoder) finish() (int64, error) {
+// summed is the checksum of all that was written.
+func (e *encoder) summed() uint32 {
 	if e.err == nil {
 		e.err = e.out.Flush() // so that the sum covers all
 	}
-	e.write(binary.BigEndian.AppendUint32(nil, e.sum.crc))
+	return e.sum.crc
+}
+
+// finish adds the checksum and gives the number of bytes written.
+func (e *encoder) finish() (int64, error) {
+	e.write(binary.BigEndian.AppendUint32(nil, e.summed()))
 	if e.err == nil {
 		e.err = e.out.Flush()
 	}

@@ -112,7 +112,7 @@ func TestReadRefusesNonsense(t *testing.T) {
 		return put(recordPut, key, create, mod, ver, 0)
 	}
 	del := func(key string, mod int64) func(*encoder) {
-		return func(e *encoder) { e.version(0, &version{kv: mvccpb.KeyValue{Key: []byte(key), ModRevision: mod}}) }
+		return func(e *encoder) { e.version(0, &mvccpb.KeyValue{Key: []byte(key), ModRevision: mod}) }
 	}
 	lease := func(id, ttl, remaining int64) func(*encoder) {
 		return func(e *encoder) { e.record(recordLease, id, ttl, remaining) }

@@ -27,6 +27,7 @@ type Store struct {
 	log      eventLog
 	revision int64
 	compact  int64 // -1 before the first compaction
+	raised   int64 // the revision that a restore from a backup began with, which has no event; 0: none
 	stats    Stats
 
 	changes    int64  // made by the request that is running, in revision+1
@@ -79,6 +80,7 @@ func (s *Store) View() View {
 	s.last.log = s.log
 	s.last.revision = s.revision
 	s.last.compact = s.compact
+	s.last.raised = s.raised
 	s.last.stats = s.stats
 	s.last.floor = s.floor
 	return s.last

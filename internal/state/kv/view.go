@@ -20,6 +20,7 @@ type View struct {
 	log      eventLog
 	revision int64
 	compact  int64
+	raised   int64
 	stats    Stats
 	// floor is shared with the Store and rises before versions below it are
 	// unlinked. A reader that walked first and finds the floor at or below its
