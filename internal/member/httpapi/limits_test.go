@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -81,9 +82,9 @@ func TestSlowBodies(t *testing.T) {
 
 // Calls in flight are bounded.
 func TestCallsAreBounded(t *testing.T) {
-	come, leave := make(chan struct{}), make(chan struct{})
+	come, leave := make(chan struct{}, 2), make(chan struct{})
 	s, _ := behind(t, Limits{Calls: 1}, func(http.ResponseWriter, *http.Request) {
-		close(come)
+		come <- struct{}{}
 		<-leave
 	})
 	done := make(chan struct{})
@@ -92,10 +93,12 @@ func TestCallsAreBounded(t *testing.T) {
 		send(t, s.URL, "")
 	}()
 	<-come
+	goOn := sync.OnceFunc(func() { close(leave) })
+	defer time.AfterFunc(5*time.Second, goOn).Stop() // if it is not refused
 	if status, answer := send(t, s.URL, ""); status != 429 || answer != tooMany {
 		t.Errorf("one call more than there may be: %d %q, want 429", status, answer)
 	}
-	close(leave)
+	goOn()
 	<-done
 }
 

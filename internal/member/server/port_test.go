@@ -209,7 +209,9 @@ func (e *exhausted) Accept() (net.Conn, error) {
 
 func TestAPortOutlastsExhaustion(t *testing.T) {
 	_, endpoints := startWith(t, 1, func(c *Config) { c.Clients[0] = &exhausted{c.Clients[0], 3} })
-	if _, err := dial(t, endpoints[0]).Get(t.Context(), "k", clientv3.WithSerializable()); err != nil {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := dial(t, endpoints[0]).Get(ctx, "k", clientv3.WithSerializable()); err != nil {
 		t.Errorf("after file descriptors were short: %v", err)
 	}
 }
