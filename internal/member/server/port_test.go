@@ -75,7 +75,9 @@ func TestAPortServesGRPCAndHTTP(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		if _, err := pb.NewKVClient(conn).Put(t.Context(), &pb.PutRequest{Key: []byte("k")}); err != nil {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if _, err := pb.NewKVClient(conn).Put(ctx, &pb.PutRequest{Key: []byte("k")}); err != nil {
 			t.Errorf("gRPC by %s: %v", scheme, err)
 		}
 	}
@@ -243,6 +245,7 @@ func TestHTTPIsBounded(t *testing.T) {
 	wantPutOut(t, c, "a client that does not end its headers")
 	c = silent(t, endpoints[0])
 	io.WriteString(c, "GET /version HTTP/1.1\r\nHost: a\r\nX-Long: "+strings.Repeat("x", headerBytes+8<<10)+"\r\n\r\n")
+	c.SetReadDeadline(time.Now().Add(5 * time.Second))
 	answer, _ := io.ReadAll(c)
 	if !strings.Contains(string(answer), "431 ") {
 		t.Errorf("long headers are answered by %.60q, want 431", answer)
