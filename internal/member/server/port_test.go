@@ -136,6 +136,7 @@ func TestGRPCThatCallsLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
+	c.SetReadDeadline(time.Now().Add(5 * time.Second))
 	head := make([]byte, len(http2.ClientPreface)+9)
 	if _, err := io.ReadFull(c, head); err != nil || !strings.HasPrefix(string(head), http2.ClientPreface) {
 		t.Errorf("the server reads %q, %v, want all that the client has sent", head, err)
