@@ -8,7 +8,10 @@ import (
 	"net"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
+	"github.com/tenure-lease/tenure/internal/member/metrics"
 	"github.com/tenure-lease/tenure/internal/member/node"
 	"github.com/tenure-lease/tenure/internal/member/server"
 )
@@ -41,6 +44,14 @@ type Config struct {
 	ClientListeners []net.Listener
 	// ClientTLS is for the ClientListeners. Nil means plain TCP.
 	ClientTLS *tls.Config
+	// Metrics is a registry of the program, which gets the member's figures until the member ends.
+	// /metrics shows them in any case. Two members of a process need labels of their own
+	// (prometheus.WrapRegistererWith). Default none.
+	Metrics prometheus.Registerer
+	// ExtensiveMetrics adds the time that calls take, by method.
+	ExtensiveMetrics bool
+	// DisableGateway leaves out the API in JSON.
+	DisableGateway bool
 	// AdvertiseClientURLs are the addresses that clients get when they ask for the members.
 	AdvertiseClientURLs []string
 
@@ -117,6 +128,8 @@ func (c Config) member() (server.Config, error) {
 		Clients: c.ClientListeners, ClientTLS: c.ClientTLS, MemoryLimit: c.MemoryLimit,
 		History: server.Retention{Period: c.KeepHistory, Revisions: c.KeepRevisions},
 	}
+	m.Figures = metrics.Config{Extensive: c.ExtensiveMetrics, Register: c.Metrics}
+	m.HTTP = server.HTTP{NoGateway: c.DisableGateway}
 	c.Limits.setIn(&m)
 	return m, nil
 }

@@ -9,7 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
+	"github.com/tenure-lease/tenure/internal/member/metrics"
 	"github.com/tenure-lease/tenure/internal/member/node"
 	"github.com/tenure-lease/tenure/internal/member/server"
 )
@@ -19,7 +22,7 @@ func TestOptionsReachTheMember(t *testing.T) {
 	peers, clients, logger := &net.TCPListener{}, []net.Listener{&net.TCPListener{}}, slog.New(slog.DiscardHandler)
 	peerTLS, clientTLS := &tls.Config{ServerName: "peers"}, &tls.Config{ServerName: "clients"}
 	cluster, urls := map[string]string{"a": "http://a:1"}, []string{"http://a:2"}
-	failed := false
+	failed, registry := false, prometheus.NewRegistry()
 	cfg := Config{
 		Name: "a", DataDir: "dir", InitialCluster: cluster, ClusterToken: "token", Existing: true,
 		PeerListener: peers, PeerTLS: peerTLS, ClientListeners: clients, ClientTLS: clientTLS, AdvertiseClientURLs: urls,
@@ -27,7 +30,8 @@ func TestOptionsReachTheMember(t *testing.T) {
 		MaxRequestBytes: 4, QuotaBytes: 6, MemoryLimit: 7, KeepHistory: 8, KeepRevisions: 9,
 		ReadLease: "all", ReadLeaseTTL: 10, ReadLeaseChanges: "none",
 		OnFail: func(error) { failed = true }, Logger: logger,
-		Limits: Limits{MaxLeases: 11},
+		Limits:  Limits{MaxLeases: 11},
+		Metrics: registry, ExtensiveMetrics: true, DisableGateway: true,
 	}
 	want := server.Config{
 		Node: node.Config{
@@ -40,6 +44,7 @@ func TestOptionsReachTheMember(t *testing.T) {
 			MaxRequestBytes: 4, QuotaBytes: 6, ReadLeaseChanges: etcdapi.ChangeNothing,
 			ElectionTimeout: 2, Logger: logger,
 		},
+		Figures: metrics.Config{Extensive: true, Register: registry}, HTTP: server.HTTP{NoGateway: true},
 		Clients: clients, ClientTLS: clientTLS, MemoryLimit: 7, History: server.Retention{Period: 8, Revisions: 9},
 	}
 	for v, i := reflect.ValueOf(cfg), 0; i < v.NumField(); i++ {

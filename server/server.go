@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net"
+	"net/http"
 
 	"github.com/tenure-lease/tenure/internal/member/server"
 )
@@ -32,6 +33,10 @@ func Start(cfg Config) (*Server, error) {
 // Ready waits until the member has caught up with all that was committed when it was called,
 // and so can serve. An error is the context's, or says that the member stops.
 func (s *Server) Ready(ctx context.Context) error { return s.member.Node.Ready(ctx) }
+
+// Handler serves by HTTP what the client listeners do: versions, health, metrics and the API in
+// JSON. It is for programs that have a server of HTTP, whose limits hold then.
+func (s *Server) Handler() http.Handler { return s.member.Handler() }
 
 // ID is the member's, by which etcd's API names it.
 func (s *Server) ID() uint64 { return s.member.Node.ID() }

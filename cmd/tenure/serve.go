@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"runtime"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/grpclog"
 
 	"github.com/tenure-lease/tenure/internal/cli"
 	"github.com/tenure-lease/tenure/internal/member/server"
@@ -92,6 +94,10 @@ func serve(ctx context.Context, o serveOptions) error {
 	logger, err := o.log.Logger(os.Stderr)
 	if err != nil {
 		return cli.Usage(err)
+	}
+	if os.Getenv("GRPC_GO_LOG_SEVERITY_LEVEL") == "" {
+		// gRPC and its gateway print a line for each connection that a client cuts.
+		grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 	}
 	failed := make(chan error, 1)
 	cfg, err := o.config(logger, firstTo(failed))

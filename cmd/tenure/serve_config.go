@@ -30,6 +30,7 @@ type serveOptions struct {
 
 	name, dataDir                           string
 	listenPeerURLs, listenClientURLs        []string
+	http                                    httpOptions
 	advertisePeerURLs, advertiseClientURLs  []string
 	initialCluster, clusterState            string
 	clusterToken                            string
@@ -86,6 +87,7 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 	o.client.registerClients(f)
 	o.peer.registerPeers(f)
 	o.tls.register(f)
+	o.http.register(f)
 	o.log.Register(f, slog.LevelInfo)
 	registerForeign(f)
 }
@@ -183,7 +185,8 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 		open = append(open, l)
 	}
 	cfg.Node.PeerListener, cfg.Clients = open[0], open[1:]
-	return cfg, nil
+	err = o.http.setIn(&cfg)
+	return cfg, err
 }
 
 // parseCluster reads name=url,name=url.

@@ -19,12 +19,12 @@ import (
 var withoutEffect = []string{
 	"auth-token-ttl", "backend-batch-interval", "backend-batch-limit", "backend-bbolt-freelist-type", "bcrypt-cost",
 	"bootstrap-defrag-threshold-megabytes", "client-cert-file", "client-key-file", "compact-hash-check-time",
-	"compaction-batch-limit", "compaction-sleep-interval", "corrupt-check-time", "cors", "discovery-dial-timeout",
+	"compaction-batch-limit", "compaction-sleep-interval", "corrupt-check-time", "discovery-dial-timeout",
 	"discovery-fallback", "discovery-keepalive-time", "discovery-keepalive-timeout", "discovery-request-timeout",
 	"discovery-srv-name", "distributed-tracing-address", "distributed-tracing-instance-id",
 	"distributed-tracing-sampling-rate", "distributed-tracing-service-name", "downgrade-check-time", "feature-gates",
-	"host-whitelist", "listen-client-http-urls", "listen-metrics-urls", "log-outputs", "log-package-levels",
-	"log-rotation-config-json", "logger", "max-snapshots", "max-wals", "metrics", "proxy-dial-timeout",
+	"listen-client-http-urls", "log-outputs", "log-package-levels",
+	"log-rotation-config-json", "logger", "max-snapshots", "max-wals", "proxy-dial-timeout",
 	"proxy-failure-wait", "proxy-read-timeout", "proxy-refresh-interval", "proxy-write-timeout", "raft-read-timeout",
 	"raft-write-timeout", "self-signed-cert-validity", "snapshot-catchup-entries", "snapshot-count", "v2-deprecation",
 	"warning-apply-duration", "warning-unary-request-duration",
@@ -34,8 +34,8 @@ var withoutEffect = []string{
 // member less safe (no fsync, no pre-vote, reconfiguration that is not checked) stay safe here.
 var switchesWithoutEffect = []string{
 	"compact-hash-check-enabled", "debug", "discovery-insecure-skip-tls-verify", "discovery-insecure-transport",
-	"enable-distributed-tracing", "enable-grpc-gateway", "enable-lease-checkpoint", "enable-lease-checkpoint-persist",
-	"enable-log-rotation", "enable-pprof", "enable-v2", "initial-corrupt-check", "initial-election-tick-advance",
+	"enable-distributed-tracing", "enable-lease-checkpoint", "enable-lease-checkpoint-persist",
+	"enable-log-rotation", "enable-v2", "initial-corrupt-check", "initial-election-tick-advance",
 	"memory-mlock", "pre-vote", "skip-client-san-verification", "socket-reuse-address", "socket-reuse-port",
 	"stop-grpc-service-on-defrag", "strict-reconfig-check", "txn-mode-write-with-shared-buffer", "unsafe-no-fsync",
 }

@@ -15,7 +15,6 @@ import (
 var unplanted = map[string]string{
 	"cmd/tenure/main.go":                 "it calls another function, and no more",
 	"cmd/tenure/snapshot.go":             "it names commands, and no more",
-	"internal/member/etcdapi/codec.go":   "without it no answer can be encoded",
 	"internal/member/etcdapi/compact.go": "it hands a request on, and no more",
 	"internal/protocol/flease/trace.go":  "nothing but simulations reads it",
 	"internal/core/replica/logger.go":    "nothing reads it",

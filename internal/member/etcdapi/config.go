@@ -85,8 +85,8 @@ const DefaultAnswerBytes = 256 << 20
 // before streams are cut: to open a stream anew costs more than a refused call.
 const noLeaderTimeouts = 3
 
-// wireOverhead is what a message may be larger on the wire than MaxRequestBytes.
-const wireOverhead = 512 << 10
+// WireOverhead is what a message may be larger on the wire than MaxRequestBytes.
+const WireOverhead = 512 << 10
 
 const minProgressInterval = 100 * time.Millisecond
 

@@ -77,5 +77,5 @@
 //
 // Users and roles, alarms (the list is empty), hashes,
 // snapshots and Downgrade answer Unimplemented; Defragment has nothing
-// to do and says OK. There are no metrics yet.
+// to do and says OK.
 package etcdapi

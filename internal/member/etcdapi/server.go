@@ -31,6 +31,7 @@ type Server struct {
 	scans      *semaphore.Weighted // turns of long reads
 	backups    *semaphore.Weighted // turns of snapshots
 	health     *health.Server
+	traffic    traffic
 	streaming  context.Context // ends with EndStreams
 	endStreams context.CancelCauseFunc
 }
@@ -57,9 +58,9 @@ func New(b Backend, c Config) *Server {
 func (s *Server) Options() []grpc.ServerOption {
 	c := &s.config
 	return []grpc.ServerOption{
-		grpc.ForceServerCodecV2(codec{}),
+		grpc.ForceServerCodecV2(codec{&s.traffic}),
 		grpc.NumStreamWorkers(streamWorkers),
-		grpc.MaxRecvMsgSize(c.MaxRequestBytes + wireOverhead),
+		grpc.MaxRecvMsgSize(c.MaxRequestBytes + WireOverhead),
 		grpc.MaxSendMsgSize(math.MaxInt32),
 		grpc.MaxConcurrentStreams(c.MaxConcurrentStreams), // 0 is no bound there, too
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: c.KeepAliveMinTime}),

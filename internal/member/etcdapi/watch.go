@@ -33,7 +33,7 @@ func (s *watchServer) Watch(stream pb.Watch_WatchServer) error {
 			cancel(err)
 		}
 	}()
-	limit := s.config.MaxRequestBytes + wireOverhead
+	limit := s.config.MaxRequestBytes + WireOverhead
 	for {
 		r, err := ws.Next(ctx)
 		if errors.Is(err, context.Canceled) {

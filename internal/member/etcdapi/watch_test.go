@@ -135,7 +135,7 @@ func TestWatchHalfClosed(t *testing.T) {
 }
 
 func TestWatchFragments(t *testing.T) {
-	const limit = 1000 // with wireOverhead below
+	const limit = 1000 // with WireOverhead below
 	s := serve(t, Config{MaxRequestBytes: limit}, watch.Config{})
 	value := []byte(strings.Repeat("v", 100_000))
 	ops := make([]*pb.RequestOp, 20)
@@ -157,8 +157,8 @@ func TestWatchFragments(t *testing.T) {
 	var got []*mvccpb.Event
 	for i := 0; ; i++ {
 		r := w.recv()
-		if size := proto.Size(r); size >= limit+wireOverhead {
-			t.Errorf("fragment of %d bytes, want less than %d", size, limit+wireOverhead)
+		if size := proto.Size(r); size >= limit+WireOverhead {
+			t.Errorf("fragment of %d bytes, want less than %d", size, limit+WireOverhead)
 		}
 		got = append(got, r.Events...)
 		if !r.Fragment {

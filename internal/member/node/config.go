@@ -70,6 +70,10 @@ type Config struct {
 	// Older makes this member one of an older version, to test upgrades: see package replica.
 	Older bool
 
+	// Synced, if set, is told how long each forced write of the log took. The member's writes
+	// wait for it.
+	Synced func(took time.Duration)
+
 	// Watch holds the limits of watches.
 	Watch watch.Config
 	// WAL holds the log's options.

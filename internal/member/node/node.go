@@ -42,8 +42,10 @@ type Node struct {
 	published
 	reads      reads
 	leadership atomic.Pointer[leadership]
-	snapshots  snapshotting
-	refusals   refusals
+	// leaderChanges and failed are counted for Figures.
+	leaderChanges, failed atomic.Uint64
+	snapshots             snapshotting
+	refusals              refusals
 	lifecycle
 }
 
@@ -138,6 +140,7 @@ func Start(cfg Config) (_ *Node, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("node: open data directory: %w", err)
 	}
+	n.storage.synced = cfg.Synced
 	id = n.storage.identity
 	n.id, n.cluster = machine.NodeID(id.Member), id.Cluster
 	if len(id.Founders) > 0 {
@@ -324,7 +327,10 @@ func (n *Node) housekeeping() {
 			return
 		case now := <-tick.C:
 			before := now.Add(-n.cfg.RequestTimeout)
-			n.results.expire(before, func(since time.Time) result { return result{err: n.timeout(since)} })
+			n.results.expire(before, func(since time.Time) result {
+				n.failed.Add(1)
+				return result{err: n.timeout(since)}
+			})
 			n.asks.expire(before, func(since time.Time) askResult { return askResult{err: n.timeout(since)} })
 			n.barriers.expire(before, n.timeout)
 			n.keyReads.expire(before, func(since time.Time) keysResult { return keysResult{err: n.timeout(since)} })

@@ -67,6 +67,9 @@ func (n *Node) leaderChanged(out replica.LeaderChanged) {
 	if old := n.leadership.Load(); out.Leader == 0 && old.leader == 0 {
 		l.at = old.at
 	}
+	if out.Leader != 0 && out.Leader != n.leadership.Load().leader {
+		n.leaderChanges.Add(1)
+	}
 	n.leadership.Store(l)
 	n.logger.Info("leader", "is", fmt.Sprintf("%x", uint64(out.Leader)), "term", out.Term, "me", out.Leader == n.id)
 }

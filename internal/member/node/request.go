@@ -66,6 +66,7 @@ func (n *Node) propose(ctx context.Context, body []byte) (result, error) {
 	case r := <-answer:
 		return r, r.err
 	case <-ctx.Done():
+		n.failed.Add(1)
 		n.results.forget(id)
 		return result{}, ctx.Err()
 	case <-n.stop:

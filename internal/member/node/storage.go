@@ -77,6 +77,7 @@ type storage struct {
 	released uint64
 
 	arrivals arrivals
+	synced   func(took time.Duration) // if set, is told of each forced write
 
 	encoded []byte // entries, until the log has copied them; used again
 
@@ -291,7 +292,12 @@ func (s *storage) sync() error {
 			return err
 		}
 	}
-	if err := s.log.Sync(); err != nil || upTo == 0 {
+	begin := time.Now()
+	err := s.log.Sync()
+	if s.synced != nil {
+		s.synced(time.Since(begin))
+	}
+	if err != nil || upTo == 0 {
 		return err
 	}
 	return s.log.ReleaseTo(upTo)

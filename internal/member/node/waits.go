@@ -55,6 +55,17 @@ func (w *waits[T]) answer(id uint64, t T) {
 	}
 }
 
+// number returns how many callers wait.
+func (w *waits[T]) number() (n int) {
+	for i := range w.shards {
+		s := &w.shards[i]
+		s.Lock()
+		n += len(s.byID)
+		s.Unlock()
+	}
+	return n
+}
+
 // forget notes that the caller of id has gone.
 func (w *waits[T]) forget(id uint64) {
 	s := &w.shards[id%16]

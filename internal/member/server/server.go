@@ -10,13 +10,16 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
+	"slices"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
+	"github.com/tenure-lease/tenure/internal/member/httpapi"
+	"github.com/tenure-lease/tenure/internal/member/metrics"
 	"github.com/tenure-lease/tenure/internal/member/node"
 )
 
@@ -26,11 +29,18 @@ type Config struct {
 	// API holds the limits of the API. Its ElectionTimeout and Logger are those of Node
 	// unless it has its own.
 	API etcdapi.Config
-	// Clients are where clients connect, at least one. The Server closes them,
-	// also when Start fails.
+	// Clients are where clients connect, at least one, by gRPC and HTTP. The Server closes
+	// them, also when Start fails.
 	Clients []net.Listener
+	// Metrics are where health and metrics are asked for, besides. They are served without TLS,
+	// so a listener that wants it brings its own. The Server closes them, too.
+	Metrics []net.Listener
+	// Figures says what of the member is measured. Its Versions are those of the API.
+	Figures metrics.Config
 	// ClientTLS, if set, is asked of clients.
 	ClientTLS *tls.Config
+	// HTTP is what is served by HTTP beside health, versions and metrics.
+	HTTP HTTP
 	// MemoryLimit is how many bytes this process may use. Near it writes and large reads are
 	// refused with etcd's errors. 0 means what GOMEMLIMIT says, if anything.
 	MemoryLimit int64
@@ -42,14 +52,29 @@ type Config struct {
 	handshake time.Duration
 }
 
+// HTTP says what is served by HTTP.
+type HTTP struct {
+	// NoGateway leaves the API in JSON out.
+	NoGateway bool
+	// Hosts, Origins and Profiles are those of httpapi.Config.
+	Hosts, Origins []string
+	Profiles       bool
+}
+
 // Server is a running member.
 type Server struct {
-	Node   *node.Node
-	api    *etcdapi.Server
-	grpc   *grpc.Server
-	logger *slog.Logger
-	memory *memory
-	// strangers are connections whose TLS handshake is not done.
+	Node    *node.Node
+	api     *etcdapi.Server
+	grpc    *grpc.Server
+	web     *web // on the ports for clients
+	probes  *web // on those for metrics
+	ports   []*port
+	logger  *slog.Logger
+	memory  *memory
+	figures *metrics.Metrics
+	handler http.Handler
+	self    *grpc.ClientConn // the gateway's
+	// strangers are connections whose handshake is not done.
 	strangers strangers
 	cancel    context.CancelFunc
 	done      sync.WaitGroup
@@ -62,16 +87,19 @@ func Start(cfg Config) (*Server, error) {
 		if cfg.Node.PeerListener != nil {
 			cfg.Node.PeerListener.Close()
 		}
+		cfg.close()
 		return nil, errors.New("server: no listener for clients")
+	}
+	figures := cfg.figures()
+	if cfg.Node.Synced == nil {
+		cfg.Node.Synced = figures.Synced
 	}
 	n, err := node.Start(cfg.Node)
 	if err != nil {
-		for _, l := range cfg.Clients {
-			l.Close()
-		}
+		cfg.close()
 		return nil, err
 	}
-	s := &Server{Node: n, logger: cfg.Node.Logger}
+	s := &Server{Node: n, logger: cfg.Node.Logger, figures: figures}
 	if s.logger == nil {
 		s.logger = slog.Default()
 	}
@@ -81,13 +109,29 @@ func Start(cfg Config) (*Server, error) {
 		s.logger.Warn("remove snapshots that an earlier life did not finish", "err", err)
 	}
 	s.api = etcdapi.New(backend{n}, api)
-	opts := append(s.api.Options(), grpc.ConnectionTimeout(cmp.Or(cfg.handshake, handshakePatience)))
-	s.strangers.most = cmp.Or(cfg.strangers, strangersMax)
-	if cfg.ClientTLS != nil {
-		opts = append(opts, grpc.Creds(&introduction{credentials.NewTLS(cfg.ClientTLS), &s.strangers}))
-	}
-	s.grpc = grpc.NewServer(opts...)
+	patience := cmp.Or(cfg.handshake, handshakePatience)
+	opts := append(figures.Options(), s.api.Options()...) // the calls that the API refuses count, too
+	s.grpc = grpc.NewServer(append(opts, grpc.ConnectionTimeout(patience), grpc.Creds(introduction{}))...)
 	s.api.Register(s.grpc)
+	if err := figures.Add(source{n, s, cfg.API.QuotaBytes}, s.grpc.GetServiceInfo()); err != nil {
+		n.Stop()
+		cfg.close()
+		return nil, err
+	}
+	s.strangers.most = cmp.Or(cfg.strangers, strangersMax)
+	told := httpapi.Config{
+		Member: s.api, Observer: figures, Metrics: figures.Handler(), Logger: s.logger,
+		Limits: cfg.gatewayLimits(s.memory), Hosts: cfg.HTTP.Hosts, Origins: cfg.HTTP.Origins, Profiles: cfg.HTTP.Profiles,
+	}
+	inside, err := s.gateway(cfg.HTTP, &told)
+	if err != nil {
+		n.Stop()
+		figures.Remove()
+		cfg.close()
+		return nil, err
+	}
+	s.web = newWeb(s.handler, s.grpc, patience, cfg.API.MaxConcurrentStreams, s.logger)
+	s.probes = newWeb(httpapi.Probes(told), nil, patience, cfg.API.MaxConcurrentStreams, s.logger)
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.done.Go(func() { s.memory.run(ctx) })
@@ -96,17 +140,48 @@ func Start(cfg Config) (*Server, error) {
 			s.logger.Warn("automatic compaction", "err", err)
 		})
 	})
-	for _, l := range cfg.Clients {
-		if cfg.ClientTLS != nil {
-			l = &door{l, &s.strangers}
-		}
+	calls := newLane()
+	s.open(cfg.Clients, &port{
+		tls: negotiating(cfg.ClientTLS), strangers: &s.strangers, patience: patience, firstCall: firstCall,
+		streams: cfg.API.MaxConcurrentStreams, grpc: calls, http: s.web.lane,
+	})
+	s.open(cfg.Metrics, &port{strangers: &s.strangers, patience: patience, http: s.probes.lane})
+	for _, serve := range []func() error{
+		func() error { return s.grpc.Serve(calls) }, func() error { return s.grpc.Serve(inside) }, s.web.serve, s.probes.serve,
+	} {
 		s.done.Go(func() {
-			if err := s.grpc.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
-				s.logger.Error("serving clients ended", "at", l.Addr(), "err", err)
+			if err := serve(); err != nil && !errors.Is(err, grpc.ErrServerStopped) && !errors.Is(err, net.ErrClosed) {
+				s.logger.Error("serving clients ended", "err", err)
 			}
 		})
 	}
 	return s, nil
+}
+
+// open has a port take the connections of some listeners in.
+func (s *Server) open(listeners []net.Listener, p *port) {
+	s.ports = append(s.ports, p)
+	for _, l := range listeners {
+		s.done.Go(func() {
+			if err := p.serve(l); err != nil {
+				s.logger.Error("serving clients ended", "at", l.Addr(), "err", err)
+			}
+		})
+	}
+}
+
+// close closes the listeners of a member that is not started.
+func (cfg Config) close() {
+	for _, l := range slices.Concat(cfg.Clients, cfg.Metrics) {
+		l.Close()
+	}
+}
+
+// figures returns the metrics of a member that is to be started.
+func (cfg Config) figures() *metrics.Metrics {
+	of := cfg.Figures
+	of.Versions = etcdapi.Versions()
+	return metrics.New(of)
 }
 
 // api returns the configuration of the API: fields that its own part leaves open follow from
@@ -133,16 +208,20 @@ func (cfg Config) api(m *memory) etcdapi.Config {
 
 // Shutdown leaves gently: leadership is handed over, clients are told to go
 // elsewhere, streams end, and calls in flight are answered, while ctx lasts. Then
-// it is as Stop.
+// it is as Stop. Health and metrics are served until the end.
 func (s *Server) Shutdown(ctx context.Context) {
 	s.api.Shutdown()
 	if err := s.Node.HandOver(ctx); err != nil {
 		s.logger.Warn("leadership was not handed over", "err", err)
 	}
 	s.api.EndStreams()
+	s.ports[0].end() // that for clients
+	var ends sync.WaitGroup
+	ends.Go(s.grpc.GracefulStop)
+	ends.Go(func() { s.web.server.Shutdown(ctx) })
 	ended := make(chan struct{})
 	go func() {
-		s.grpc.GracefulStop()
+		ends.Wait()
 		close(ended)
 	}()
 	select {
@@ -156,8 +235,15 @@ func (s *Server) Shutdown(ctx context.Context) {
 // Stop ends serving and the node at once.
 func (s *Server) Stop() {
 	s.cancel()
+	for _, p := range s.ports {
+		p.end()
+	}
 	s.grpc.Stop()
+	s.web.end()
+	s.probes.end()
+	s.self.Close()
 	s.Node.Stop()
+	s.figures.Remove()
 	s.done.Wait()
 }
 

@@ -14,9 +14,6 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc/credentials"
-
-	"github.com/tenure-lease/tenure/internal/host/peer"
 )
 
 // lines are the logged lines.
@@ -94,16 +91,6 @@ func TestAMemberCompactsByItself(t *testing.T) {
 		_, err := cl.Get(t.Context(), "k", clientv3.WithRev(2))
 		return errors.Is(err, rpctypes.ErrCompacted)
 	})
-}
-
-// A copy of the credentials has the same strangers: their bound is one for all.
-func TestCredentialsAreCopiedWithTheirStrangers(t *testing.T) {
-	s := &strangers{most: 1, inside: map[net.Conn]*peer.Guest{}}
-	i := &introduction{credentials.NewTLS(certified(t)), s}
-	copied, ok := i.Clone().(*introduction)
-	if !ok || copied.strangers != s || copied.Info() != i.Info() {
-		t.Errorf("the copy is %+v, want one of the same strangers", copied)
-	}
 }
 
 // A server that was stopped has nothing under way: whoever stops it may remove its directory, or

@@ -1,0 +1,55 @@
+package etcdapi
+
+import (
+	"testing"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/tenure-lease/tenure/internal/member/watch"
+	"github.com/tenure-lease/tenure/internal/state/kv"
+)
+
+// Probes tell whether a member can read: not before it has a state to show.
+func TestProbe(t *testing.T) {
+	f := (&fake{store: kv.New()}).begin(t, watch.Config{}, kv.View{})
+	s := New(f, Config{})
+	if err := s.Probe(t.Context(), true); status.Code(err) != codes.Unavailable {
+		t.Errorf("a probe of a member without a state: %v, want Unavailable", err)
+	}
+	f.publish()
+	for _, serializable := range []bool{true, false} {
+		if err := s.Probe(t.Context(), serializable); err != nil {
+			t.Errorf("a probe, serializable %v: %v", serializable, err)
+		}
+	}
+}
+
+// What clients are told of a member's versions by HTTP and by gRPC is the same.
+func TestVersionsAgree(t *testing.T) {
+	f := newFake(t, watch.Config{})
+	s := f.serve(t, Config{})
+	st, err := pb.NewMaintenanceClient(s.conn).Status(t.Context(), &pb.StatusRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := New(f, Config{}).Versions(); v.Server != st.Version || v.Storage != st.StorageVersion || v.Cluster != "3.7.0" { // of the minor version
+		t.Errorf("versions by HTTP %+v, by gRPC %s and %s, want the same, and the cluster's 3.7.0", v, st.Version, st.StorageVersion)
+	}
+}
+
+// A member that is full has etcd's alarm for that.
+func TestAFullMemberHasAnAlarm(t *testing.T) {
+	f := (&fake{store: kv.New()}).begin(t, watch.Config{}, kv.View{})
+	f.publish()
+	short := false
+	s := New(f, Config{Short: func() bool { return short }})
+	if got := s.Alarms(); len(got) != 0 {
+		t.Errorf("a member with room has alarms %v, want none", got)
+	}
+	short = true
+	if got := s.Alarms(); len(got) != 1 || got[0] != pb.AlarmType_NOSPACE {
+		t.Errorf("a full member has alarms %v, want NOSPACE", got)
+	}
+}

@@ -1,0 +1,36 @@
+package server
+
+import (
+	"github.com/tenure-lease/tenure/internal/member/metrics"
+	"github.com/tenure-lease/tenure/internal/member/node"
+	"github.com/tenure-lease/tenure/internal/member/watch"
+)
+
+// source gives a member's figures to its metrics.
+type source struct {
+	*node.Node
+	server *Server
+	quota  int64 // 0: none
+}
+
+var _ metrics.Source = source{}
+
+// WatchStats are of the watches of all streams.
+func (s source) WatchStats() watch.Stats { return s.Watches().Stats() }
+
+// Size is what Maintenance.Status tells.
+func (s source) Size() int64 { return s.Stats().Bytes + emptySize }
+
+// Quota is the operator's or, without one, the part of the memory from which on writes are refused.
+func (s source) Quota() int64 {
+	if limit := s.server.memory.limit; s.quota == 0 && limit > 0 {
+		return limit / 10 * shortTenths
+	}
+	return s.quota
+}
+
+// Traffic is that of all clients.
+func (s source) Traffic() (received, sent uint64) { return s.server.api.Traffic() }
+
+// Short reports whether memory is short.
+func (s source) Short() bool { return s.server.memory.short.Load() }
