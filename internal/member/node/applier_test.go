@@ -118,10 +118,10 @@ func TestTakenOutcomesAreTheAppliers(t *testing.T) {
 	a.put(replica.Restore{Index: 2})
 	taken := a.take()
 	a.put(replica.Restore{Index: 3})
-	if want := []replica.Outcome{replica.Restore{Index: 1}, replica.Restore{Index: 2}}; !reflect.DeepEqual(taken, want) {
+	if want := []any{replica.Restore{Index: 1}, replica.Restore{Index: 2}}; !reflect.DeepEqual(taken, want) {
 		t.Errorf("while another outcome was queued, those that were taken became %+v, want %+v", taken, want)
 	}
-	if next, want := a.take(), []replica.Outcome{replica.Restore{Index: 3}}; !reflect.DeepEqual(next, want) {
+	if next, want := a.take(), []any{replica.Restore{Index: 3}}; !reflect.DeepEqual(next, want) {
 		t.Errorf("taken next are %+v, want %+v", next, want)
 	}
 	if rest := a.take(); len(rest) > 0 {

@@ -396,8 +396,8 @@ func TestOutcomesReachTheirParts(t *testing.T) {
 		synctest.Wait()
 		list := []replica.Outcome{replica.Committed{Held: true}, replica.Released{Through: 7}, replica.WantSnapshot{}}
 		n.handle(append(list, replica.ReadReady{Number: waiting.number, Index: 5}, replica.LeaderChanged{Leader: 3, Term: 8}))
-		if got := n.applier.take(); !reflect.DeepEqual(got, list) {
-			t.Errorf("the applier is told %+v, want %+v", got, list)
+		if got, want := n.applier.take(), []any{list[0], list[1], list[2]}; !reflect.DeepEqual(got, want) {
+			t.Errorf("the applier is told %+v, want %+v", got, want)
 		}
 		if !ended(waiting) {
 			t.Error("a call that waits for the leader's word does not hear of it")

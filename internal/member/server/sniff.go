@@ -19,9 +19,9 @@ const (
 	firstCall = 2 * time.Second
 	// headMax bounds the bytes that are read to find out which server is meant: a client may send
 	// 64 KiB of data before it gets more room.
-	headMax = 256 << 10
+	headMax = 96 << 10
 	// headersMax bounds the headers of a first call.
-	headersMax = 64 << 10
+	headersMax = 32 << 10
 )
 
 // lane finds out which server a connection is for: gRPC's, if it speaks HTTP/2 and its first call
