@@ -370,3 +370,15 @@ func TestChangesOfUsersAreAlone(t *testing.T) {
 		t.Error("changes of users are alone, and puts are not")
 	}
 }
+
+// Without users in force a request costs no allocation more.
+func TestUsersThatAreNotThereCostNothing(t *testing.T) {
+	b := &batch{Term: 2, From: 3, Boot: 4, Seq: 5, Requests: []Propose{{ID: 1, Body: putOf(t, "k")}, {ID: 2, Body: putOf(t, "l")}}}
+	if got := testing.AllocsPerRun(100, func() { b.encode() }); got != 1 {
+		t.Errorf("a batch without callers is encoded with %v allocations, want that of its bytes", got)
+	}
+	a, put := NewApplier(1, 7), &pb.PutRequest{Key: []byte("k")}
+	if got := testing.AllocsPerRun(100, func() { _ = a.permits(auth.Caller{}, kindPut, put) }); got != 0 {
+		t.Errorf("a request is judged with %v allocations, want none", got)
+	}
+}
