@@ -5,7 +5,6 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/state/auth"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/raft/v3"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -101,8 +100,7 @@ func (r *Replica) admitUsers(term uint64, entry []byte, requests []Propose) verd
 		}
 		return usersUnknown
 	}
-	st := r.raft.BasicStatus()
-	if st.RaftState != raft.StateLeader || !r.append(term, entry, requests) {
+	if !r.append(term, entry, requests) {
 		return notNow
 	}
 	return accepted
