@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
+	"github.com/tenure-lease/tenure/internal/state/auth"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 	"github.com/tenure-lease/tenure/internal/wire"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -23,6 +25,7 @@ type Applier struct {
 	id      machine.NodeID
 	boot    uint64
 	store   *kv.Store
+	users   *auth.State
 	roster  Roster
 	setting readSetting
 	// released is up to where the owner has said that the state may be seen.
@@ -33,11 +36,12 @@ type Applier struct {
 	changes     []leaseChange
 	fates       []batchFate
 	results     []Result
+	tokens      []Token
 }
 
 // NewApplier returns the state of a fresh cluster, from Genesis on.
 func NewApplier(id machine.NodeID, boot uint64) *Applier {
-	return &Applier{id: id, boot: boot, store: kv.New(), index: 1, term: 1, released: 1}
+	return &Applier{id: id, boot: boot, store: kv.New(), users: auth.New(), index: 1, term: 1, released: 1}
 }
 
 // Store gives the state itself. Only the Applier's goroutine may touch it; what
@@ -81,7 +85,7 @@ func (a *Applier) Apply(e *raftpb.Entry) error {
 		}
 	case e.GetType() != raftpb.EntryNormal:
 		return fmt.Errorf("%w: entry %d is of a kind that a newer version wrote", errBadEntry, e.GetIndex())
-	case a.older && isBatch(e.GetData()) && isKept(e.GetData()):
+	case a.older && isBatch(e.GetData()) && (isKept(e.GetData()) || hasCallers(e.GetData())):
 		return fmt.Errorf("%w: entry %d is kept", errBadEntry, e.GetIndex())
 	case len(e.GetData()) > 0: // else a new leader's first entry
 		b, err := decodeBatch(e.GetData())
@@ -110,7 +114,10 @@ func (a *Applier) batch(b *batch, term uint64) error {
 		if err != nil {
 			return err
 		}
-		resp, err := a.request(kind, m)
+		if a.older && kind == kindUsers {
+			return fmt.Errorf("%w: it changes users", errBadEntry)
+		}
+		resp, err := a.judged(req.Caller, kind, m)
 		if own && req.ID != 0 {
 			a.results = append(a.results, Result{ID: req.ID, Index: a.index + 1, Response: resp, Err: err})
 		}
@@ -133,6 +140,17 @@ func (a *Applier) change(e *raftpb.Entry) error {
 		a.results = append(a.results, Result{ID: b.Requests[0].ID, Index: e.GetIndex(), Response: list})
 	}
 	return nil
+}
+
+// judged applies one request if its caller may ask for it.
+func (a *Applier) judged(c auth.Caller, kind byte, m proto.Message) (proto.Message, error) {
+	if err := a.permits(c, kind, m); err != nil {
+		return nil, err
+	}
+	if kind == kindUsers {
+		return a.changeUsers(c, m.(*pb.InternalRaftRequest))
+	}
+	return a.request(kind, m)
 }
 
 // request applies one request. Its error is the client's, the same everywhere.
@@ -220,7 +238,7 @@ func (a *Applier) leaseEntry(kind byte, c *pb.LeaseCheckpoint) {
 func (a *Applier) Take() (Applied, []Result) {
 	in := Applied{
 		Index: a.index, Term: a.term, Leases: a.changes, Batches: a.fates, ReadPolicy: a.setting.policy, ReadCells: a.setting.cells,
-		LeaseKeys: a.store.View().LeaseKeys, Roster: a.roster,
+		LeaseKeys: a.store.View().LeaseKeys, Roster: a.roster, UsersUsed: a.users.Used(),
 	}
 	results := a.results
 	a.changes, a.fates, a.results = nil, nil, nil
@@ -241,6 +259,7 @@ func (a *Applier) Restored() Restored {
 	return Restored{
 		Index: a.index, Term: a.term, Released: min(a.released, a.index), Leases: a.leaseList(),
 		ReadPolicy: a.setting.policy, ReadCells: a.setting.cells, LeaseKeys: a.store.View().LeaseKeys, Roster: a.roster,
+		UsersUsed: a.users.Used(),
 	}
 }
 
@@ -250,6 +269,7 @@ type Snapshot struct {
 	roster      Roster
 	setting     readSetting
 	released    uint64
+	users       *auth.State
 	view        kv.View
 	release     func()
 }
@@ -260,7 +280,7 @@ func (a *Applier) Snapshot() Snapshot {
 	view, release := a.store.Pin()
 	return Snapshot{
 		Index: a.index, Term: a.term, roster: a.roster, setting: a.setting, released: min(a.released, a.index),
-		view: view, release: release,
+		users: a.users, view: view, release: release,
 	}
 }
 
@@ -279,7 +299,7 @@ func (s Snapshot) ConfState() *raftpb.ConfState { return s.roster.ConfState() }
 // WriteTo writes the snapshot. It begins with five sections, each behind its length. They
 // are the members, as a *pb.MemberListResponse; the policy of read leases; the holders of
 // the keys; the index up to which the state is released; and the voters, the learners and
-// the removed members. Then follows the kv state.
+// the removed members. Then follow the users, if there ever were any, and the kv state.
 func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 	members, err := proto.MarshalOptions{Deterministic: true}.Marshal(&pb.MemberListResponse{Members: s.roster.Members})
 	if err != nil {
@@ -290,6 +310,9 @@ func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 	for _, p := range [][]byte{members, []byte(s.setting.policy), s.setting.encodeCells(), released, s.roster.encode()} {
 		head = binary.BigEndian.AppendUint32(head, uint32(len(p)))
 		head.Put(p)
+	}
+	if s.users.Used() {
+		head.Put(encodeUsers(s.users))
 	}
 	n, err := w.Write(head)
 	if err != nil {
@@ -345,12 +368,18 @@ func (a *Applier) Restore(r io.Reader, index, term uint64) error {
 	if err != nil {
 		return fmt.Errorf("replica: read snapshot: %w", err)
 	}
-	store, err := kv.Read(r)
+	rest := bufio.NewReaderSize(r, 64<<10)
+	users, err := readUsers(rest)
+	if err != nil {
+		return fmt.Errorf("replica: read snapshot: %w", err)
+	}
+	store, err := kv.Read(rest)
 	if err != nil {
 		return fmt.Errorf("replica: read snapshot: %w", err)
 	}
 	store.Pause = a.store.Pause
 	a.store, a.roster, a.setting, a.index, a.term = store, roster, setting, index, term
+	a.users = users
 	a.released = released
 	a.changes, a.fates, a.results = nil, nil, nil
 	return nil

@@ -10,6 +10,8 @@ import (
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 	"go.etcd.io/raft/v3/tracker"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -28,7 +30,7 @@ const (
 var whyNot = [...]error{
 	rpctypes.ErrGRPCMemberExist, rpctypes.ErrGRPCPeerURLExist, rpctypes.ErrGRPCMemberNotFound,
 	rpctypes.ErrGRPCMemberNotLearner, rpctypes.ErrGRPCLearnerNotReady, rpctypes.ErrGRPCTooManyLearners,
-	rpctypes.ErrGRPCMemberNotEnoughStarted, rpctypes.ErrGRPCUnhealthy,
+	rpctypes.ErrGRPCMemberNotEnoughStarted, rpctypes.ErrGRPCUnhealthy, errUsersUnknown,
 }
 
 const (
@@ -40,8 +42,12 @@ const (
 	tooManyLearners
 	lastVoter
 	unhealthy
+	usersUnknown
 	pastVerdicts
 )
+
+// errUsersUnknown: see admitUsers.
+var errUsersUnknown = status.Error(codes.FailedPrecondition, "tenure: not all members know users: start each with a version that does, and try again when all are connected")
 
 // err returns why a batch was refused for good.
 func (v verdict) err() error { return whyNot[v-refusals] }
@@ -67,6 +73,9 @@ func asksChange(requests []Propose) bool {
 // admit decides about a batch that is addressed to the leader of a term, and puts it
 // into the log if it may.
 func (r *Replica) admit(term uint64, entry []byte, requests []Propose) verdict {
+	if asksUsers(requests) {
+		return r.admitUsers(term, entry, requests)
+	}
 	if !asksChange(requests) {
 		if r.append(term, entry, requests) {
 			return accepted

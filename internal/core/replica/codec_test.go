@@ -282,8 +282,8 @@ func TestKindsOfRequests(t *testing.T) {
 			t.Errorf("%v is read as %v of kind %d, %v", m, back, got, err)
 		}
 	}
-	if kindCheckpoint != 7 || kindExpire != 8 || kindRead != 12 || !knownKind(kindCheckpoint) || !knownKind(kindRead) || knownKind(0) || knownKind(14) {
-		t.Error("a checkpoint is of kind 7, an expiry of kind 8, a read of kind 12, and none of kind 0 or 14")
+	if kindCheckpoint != 7 || kindExpire != 8 || kindRead != 12 || !knownKind(kindCheckpoint) || !knownKind(kindRead) || knownKind(0) || knownKind(15) {
+		t.Error("a checkpoint is of kind 7, an expiry of kind 8, a read of kind 12, and none of kind 0 or 15")
 	}
 	for kind := range 256 {
 		if known := requestType(byte(kind)) != nil; known != knownKind(byte(kind)) {

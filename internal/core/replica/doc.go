@@ -240,6 +240,18 @@
 //	M6  A removed member never comes back under its ID, and nobody listens to it.
 //	M7  A learner is promoted when it has all but 1,000 entries of the log.
 //
+// # Users
+//
+// Requests that change users and roles (package auth) are entries like others, each alone in
+// its batch. Once users are in force, entries carry the caller of each request, which is judged
+// when the entry is applied: by all members alike (AU-12). Until all members are known to know
+// of users, none is added (AU-11). What takes effect before it is applied cannot be judged here,
+// and is judged by the member that proposes it: changes of the membership and of read leases.
+//
+// In key order, whether a key may be attached to a lease depends on the keys that the lease has.
+// Entries that change those are no dependency (R25): a refusal may tell that somebody has put
+// another key with that lease, before that put is visible.
+//
 // # Assumptions
 //
 //   - Clocks of holders and leader run at the same rate, up to the drift that

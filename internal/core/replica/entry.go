@@ -4,8 +4,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/state/auth"
 	"github.com/tenure-lease/tenure/internal/state/keyspan"
 	"github.com/tenure-lease/tenure/internal/wire"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -19,6 +21,7 @@ import (
 //	version byte (1, or 2 if it is kept), uvarint term, from, boot, seq, count,
 //	then count times: uvarint id, uvarint length, body
 //
+// In versions 4 and 5, which is kept, the caller stands before each body: see callers.go.
 // and a request's body is a kind byte followed by its protobuf encoding. One that is kept
 // only its sender releases while it leads, in key order (see keyOrder.judge). Term is the
 // term of the leader that the batch was meant for: apply refuses a batch found under
@@ -28,18 +31,27 @@ import (
 const (
 	entryVersion = 1
 	keptVersion  = 2
+
+	calledVersion     = 4 // with callers
+	keptCalledVersion = 5
 )
 
 // isBatch reports whether an entry's data is a batch that this version can read.
 func isBatch(p []byte) bool {
-	return len(p) > 0 && (p[0] == entryVersion || p[0] == keptVersion)
+	return len(p) > 0 && (p[0] == entryVersion || p[0] == keptVersion || hasCallers(p))
 }
 
 // keep marks an encoded batch.
-func keep(p []byte) { p[0] = keptVersion }
+func keep(p []byte) {
+	if hasCallers(p) {
+		p[0] = keptCalledVersion
+		return
+	}
+	p[0] = keptVersion
+}
 
 // isKept reports whether a batch is marked so.
-func isKept(p []byte) bool { return p[0] == keptVersion }
+func isKept(p []byte) bool { return p[0] == keptVersion || p[0] == keptCalledVersion }
 
 type batch struct {
 	Term uint64
@@ -51,7 +63,7 @@ type batch struct {
 }
 
 // size bounds the encoded length from above.
-func (p Propose) size() int { return len(p.Body) + 2*binary.MaxVarintLen64 }
+func (p Propose) size() int { return len(p.Body) + len(p.Caller.User) + 5*binary.MaxVarintLen64 }
 
 func (b *batch) encode() []byte {
 	n := 1 + 5*binary.MaxVarintLen64
@@ -59,11 +71,19 @@ func (b *batch) encode() []byte {
 		n += r.size()
 	}
 	w := make(wire.Writer, 0, n)
-	w.Byte(entryVersion)
+	called := slices.ContainsFunc(b.Requests, func(r Propose) bool { return r.Caller != auth.Caller{} })
+	if called {
+		w.Byte(calledVersion)
+	} else {
+		w.Byte(entryVersion)
+	}
 	writeNumbers(&w, b.Term, uint64(b.From), b.Boot, b.Seq)
 	w.Count(len(b.Requests))
 	for _, r := range b.Requests {
 		w.Uvarint(r.ID)
+		if called {
+			writeCaller(&w, r.Caller)
+		}
 		w.Bytes(r.Body)
 	}
 	return w
@@ -86,6 +106,9 @@ func decodeBatch(p []byte) (*batch, error) {
 	b.Requests = make([]Propose, r.Count())
 	for i := range b.Requests {
 		b.Requests[i].ID = r.Uvarint()
+		if hasCallers(p) {
+			b.Requests[i].Caller = readCaller(&r.Reader)
+		}
 		b.Requests[i].Body = r.Bytes()
 	}
 	if !r.Done() {
@@ -109,10 +132,11 @@ const (
 	kindReadCells   = 11
 	kindRead        = 12
 	kindMembership  = 13
+	kindUsers       = 14
 )
 
 // knownKind reports whether requestType knows a kind.
-func knownKind(kind byte) bool { return kind >= kindPut && kind <= kindMembership }
+func knownKind(kind byte) bool { return kind >= kindPut && kind <= kindUsers }
 
 // requestType ties kinds to their messages. An expiry lists its leases as a
 // checkpoint does, with nothing remaining.
@@ -140,6 +164,8 @@ func requestType(kind byte) proto.Message {
 		return new(wrapperspb.BytesValue)
 	case kindMembership:
 		return new(raftpb.ConfChange)
+	case kindUsers:
+		return new(pb.InternalRaftRequest)
 	}
 	return nil
 }
@@ -150,7 +176,8 @@ func requestType(kind byte) proto.Message {
 //   - a *wrapperspb.StringValue, to set the policy of read leases,
 //   - a *wrapperspb.BytesValue with an encoded placement.Configuration, to set the holders of
 //     the keys,
-//   - a *raftpb.ConfChange from [AddMember] and the like, to change the membership.
+//   - a *raftpb.ConfChange from [AddMember] and the like, to change the membership,
+//   - one of etcd's requests that change users and roles ([auth.Changes]).
 func EncodeRequest(m proto.Message) ([]byte, error) {
 	switch m.(type) {
 	case *pb.PutRequest:
@@ -173,6 +200,9 @@ func EncodeRequest(m proto.Message) ([]byte, error) {
 		return encodeRequest(kindReadCells, m)
 	case *raftpb.ConfChange:
 		return encodeRequest(kindMembership, m)
+	}
+	if wrapped := wrapUsers(m); wrapped != nil {
+		return encodeRequest(kindUsers, wrapped)
 	}
 	return nil, fmt.Errorf("replica: %T is not a request that can be replicated", m)
 }

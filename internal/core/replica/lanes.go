@@ -59,8 +59,8 @@ func (l *lane) next(maxBytes int) []Propose {
 	n, bytes := 0, 0
 	for n < len(l.open) && (n == 0 || l.company != apart) {
 		bytes += l.open[n].size()
-		solitary := asksChange(l.open[n:]) || asksChange(l.open[max(0, n-1):n])
-		if n > 0 && (bytes > maxBytes || solitary) {
+		alone := solitary(l.open[n:]) || solitary(l.open[max(0, n-1):n])
+		if n > 0 && (bytes > maxBytes || alone) {
 			break
 		}
 		n++

@@ -12,6 +12,7 @@ import (
 
 // leadership is what a leader knows in its term, of the others.
 type leadership struct {
+	since    machine.Mono // when it began
 	levels   levels
 	forwards map[asker]*fates
 }
@@ -35,7 +36,7 @@ func (r *Replica) follow(leader machine.NodeID, term uint64) {
 		r.bereaved = false
 	}
 	// Everything that was confirmed or asked under the old leader is asked anew.
-	r.leadership = leadership{levels: levels{}}
+	r.leadership = leadership{since: r.now, levels: levels{}}
 	r.proposals.refusal = false
 	r.leases.stop(r.moment)
 	r.rounds.reset()

@@ -12,7 +12,8 @@ import (
 // versions know the numbers: never change or reuse one.
 const (
 	keepsLevel = 1 // batches that are kept
-	ownLevel   = keepsLevel
+	usersLevel = 2 // changes of users, and batches with callers
+	ownLevel   = usersLevel
 )
 
 // levelContext says this member's level. It goes with acknowledgments of the log, in a field

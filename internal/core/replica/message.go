@@ -6,6 +6,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/core/placement"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
+	"github.com/tenure-lease/tenure/internal/state/auth"
 	"github.com/tenure-lease/tenure/internal/state/keyspan"
 	"go.etcd.io/raft/v3/raftpb"
 )
@@ -17,8 +18,9 @@ type (
 	// still follow a Dropped that was ambiguous. Bodies of up to MaxEntryBytes
 	// share an entry.
 	Propose struct {
-		ID   uint64 // chosen by the owner, never reused within a boot
-		Body []byte // from EncodeRequest
+		ID     uint64      // chosen by the owner, never reused within a boot
+		Body   []byte      // from EncodeRequest
+		Caller auth.Caller // by whom the request is judged, once users are in force
 	}
 	// Read asks for the index that a linearizable read has to wait for. Reads
 	// are numbered upwards; a ReadReady for number n answers all up to n.
@@ -55,6 +57,7 @@ type (
 		ReadCells  *placement.Configuration // nil: each member with promises holds all keys
 		LeaseKeys  func(lease int64) [][]byte
 		Roster     Roster
+		UsersUsed  bool // users or roles were changed before
 	}
 	// Restored tells that the Applier now holds the state of a snapshot.
 	Restored struct {
@@ -65,6 +68,7 @@ type (
 		ReadCells   *placement.Configuration
 		LeaseKeys   func(lease int64) [][]byte
 		Roster      Roster
+		UsersUsed   bool
 	}
 	// Snapshotted tells that the state at Index is durable as a snapshot, so
 	// that older entries are needed no more.

@@ -60,7 +60,7 @@ func (r *Replica) turnProposals() {
 		if r.address(b) {
 			continue
 		}
-		if asksChange(b.requests) { // which waits for the one before, and holds up nothing
+		if solitary(b.requests) { // which waits for something, and holds up nothing
 			b.waits = true
 			continue
 		}
@@ -165,7 +165,7 @@ func (p *proposals) refused(at moment, m refused) {
 	for _, b := range p.sent {
 		if b.term == m.Term && b.seq == m.Seq {
 			b.term = 0
-			b.waits = asksChange(b.requests)
+			b.waits = solitary(b.requests)
 			p.refusal = p.refusal || !b.waits
 		}
 	}

@@ -45,6 +45,8 @@ type members struct {
 	roster  Roster                          // as of visible
 	heard   map[machine.NodeID]machine.Mono // when the others were heard of last
 	removed bool                            // this member was, and the owner knows
+	// usersUsed tells that users or roles were changed before.
+	usersUsed bool
 }
 
 var _ machine.Receiver[Input, Outcome] = (*Replica)(nil)
@@ -66,7 +68,7 @@ func New(cfg Config, now machine.Now) (*Replica, error) {
 		effects:   effects{self: cfg.ID},
 		tail:      tail,
 		nextTick:  now.Mono.Add(cfg.Tick),
-		members:   members{roster: cfg.Restored.Roster, heard: map[machine.NodeID]machine.Mono{}},
+		members:   members{roster: cfg.Restored.Roster, heard: map[machine.NodeID]machine.Mono{}, usersUsed: cfg.Restored.UsersUsed},
 		plausible: plausible{least: tail.last()},
 	}
 	r.rounds.id = 1
@@ -242,6 +244,7 @@ func (r *Replica) receive(env machine.Envelope) {
 // onApplied learns what the Applier did.
 func (r *Replica) onApplied(in Applied) {
 	r.proposals.settled(in)
+	r.usersUsed = r.usersUsed || in.UsersUsed
 	for _, fate := range in.Batches {
 		r.leases.settled(r.moment, fate)
 	}
@@ -266,6 +269,7 @@ func (r *Replica) show() {
 
 func (r *Replica) onRestored(in Restored) {
 	r.visible, r.visibleTerm, r.unreleased = in.Index, in.Term, nil
+	r.usersUsed = in.UsersUsed
 	r.enrolled(in.Roster)
 	r.reads.restored(r.moment, &r.effects, in)
 	r.leases.init(in.Leases)

@@ -107,6 +107,7 @@ func glance(e *raftpb.Entry, each func(body []byte)) (from machine.NodeID, kept 
 	r.Uvarint() // seq
 	for n := r.Uvarint(); n > 0 && !r.Bad; n-- {
 		r.Uvarint() // ID
+		skipCaller(&r.Reader, p)
 		if body := r.Bytes(); len(body) > 0 {
 			each(body)
 		}

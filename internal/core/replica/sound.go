@@ -122,6 +122,7 @@ func soundBatch(p []byte) error {
 	n := r.Uvarint()
 	for ; n > 0 && !r.Bad; n-- {
 		r.Uvarint()
+		skipCaller(&r, p)
 		if body := r.Bytes(); len(body) == 0 || !knownKind(body[0]) {
 			return errBadEntry
 		}

@@ -110,6 +110,7 @@ func (t *Touch) batch(p []byte, term uint64) bool {
 	n := r.Uvarint()
 	for ; n > 0 && !r.Bad; n-- {
 		r.Uvarint() // ID
+		skipCaller(&r.Reader, p)
 		body := r.Bytes()
 		if !r.Bad && meant == term && !t.request(body) {
 			return false

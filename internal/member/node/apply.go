@@ -149,6 +149,9 @@ func (a *applier) apply(item replica.Committed) error {
 // includes it (barriers, visibility.For), and waits or asks again while there is none.
 func (a *applier) report() {
 	applied, results := a.state.Take()
+	for _, token := range a.state.TakeTokens() {
+		a.n.cfg.Assigned(token) // before anybody hears of it
+	}
 	a.visible.Capture(results)
 	a.state.Released(a.visible.Through())
 	a.order(applied.ReadPolicy)
@@ -179,7 +182,9 @@ func (a *applier) show(results []replica.Result) {
 
 // now is the state as it was applied.
 func (a *applier) now() *state {
-	return &state{view: a.state.Store().View(), index: a.state.Index(), term: a.state.Term(), roster: a.state.Roster()}
+	return &state{
+		view: a.state.Store().View(), users: a.state.Users(), index: a.state.Index(), term: a.state.Term(), roster: a.state.Roster(),
+	}
 }
 
 // restore takes the place of everything with a snapshot that the leader sent.

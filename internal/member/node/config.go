@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/tenure-lease/tenure/internal/core/replica"
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/host/peer"
 	"github.com/tenure-lease/tenure/internal/host/wal"
@@ -83,6 +84,10 @@ type Config struct {
 	Now  func() machine.Now
 	Look func() clock.Evidence
 
+	// Assigned is called for each token that a user is given, at all members, before anybody
+	// is told of it. It must not block. Nil means that nobody wants to know.
+	Assigned func(replica.Token)
+
 	// Fail is called once, on a goroutine of its own, if the node cannot go on. Then a
 	// write to disk failed, the log holds an entry that this version does not know, the
 	// other members refuse this one, or its data directory has lost earlier promises. The
@@ -130,6 +135,9 @@ func (c *Config) setDefaults() error {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
+	}
+	if c.Assigned == nil {
+		c.Assigned = func(replica.Token) {}
 	}
 	if c.Fail == nil {
 		c.Fail = func(err error) { panic(err) }

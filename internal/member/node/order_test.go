@@ -110,8 +110,8 @@ func TestAReadLooksForItsStateLast(t *testing.T) {
 	n.reads.keys.Store(&keyLease{&replica.KeyLease{Until: 100}, 1})
 	n.reads.clock = func() machine.Mono { shows(1); return 50 }
 	view, ok := n.readHere(replica.AppendReads(nil, &pb.RangeRequest{Key: []byte("k")}))
-	if want := n.applied().view.Revision(); !ok || view.Revision() != want {
-		t.Errorf("while the clock was read revision %d was released; the read is of revision %d, %v", want, view.Revision(), ok)
+	if want := n.applied().view.Revision(); !ok || view.view.Revision() != want {
+		t.Errorf("while the clock was read revision %d was released; the read is of revision %d, %v", want, view.view.Revision(), ok)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/core/replica"
 	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
 	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/state/auth"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
@@ -265,7 +266,7 @@ func TestAReadOfKeysWaitsForItsState(t *testing.T) {
 	views := map[uint64]kv.View{5: w.state(w.at[0]).Store().View(), 6: w.state(w.at[1]).Store().View()}
 	shows := func(n *Node, index uint64) { // to itself, and an older state to others
 		n.state.Store(&state{index: 4})
-		n.ahead.Store(&[]*state{n.State(), {index: index, view: views[index]}})
+		n.ahead.Store(&[]*state{n.State(), {index: index, view: views[index], users: auth.New()}})
 		n.applications.published(index)
 	}
 	for _, tt := range []struct {
@@ -347,13 +348,13 @@ func TestAReadOfKeysWaitsForItsState(t *testing.T) {
 // published.
 func TestAReadByTheLogIsOfItsPlace(t *testing.T) {
 	w := write(t, &pb.PutRequest{Key: []byte("k"), Value: []byte("1")}, &pb.PutRequest{Key: []byte("k"), Value: []byte("2")})
-	there := &state{index: 5, view: w.state(w.at[0]).Store().View()}
+	there := &state{index: 5, view: w.state(w.at[0]).Store().View(), users: auth.New()}
 	synctest.Test(t, func(t *testing.T) {
 		n, l, _ := linked(t)
 		defer n.end()
 		n.keyReads, n.cfg.MaxPendingBytes = newWaits[keysResult](), 1<<20
 		n.order.Store(1)
-		n.state.Store(&state{index: 6, view: w.state(w.at[1]).Store().View()})
+		n.state.Store(&state{index: 6, view: w.state(w.at[1]).Store().View(), users: auth.New()})
 		n.leadership.Store(&leadership{leader: 2})
 		request := &pb.RangeRequest{Key: []byte("k")}
 		var view kv.View

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/core/replica"
+	"github.com/tenure-lease/tenure/internal/member/caller"
+	"github.com/tenure-lease/tenure/internal/state/auth"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/protobuf/proto"
@@ -29,8 +31,9 @@ type result struct {
 // Propose replicates a request and returns its response once the state that
 // this member publishes includes it; in key order, once it is released, though
 // what is published may be older. Requests are etcd's: Put, DeleteRange, Txn,
-// Compaction, LeaseGrant, LeaseRevoke. Errors are package kv's for what the state
-// refuses, ctx's, or etcd's own. After a timeout, ErrGRPCStopped and the end of
+// Compaction, LeaseGrant, LeaseRevoke, and those that change users (package auth). The caller
+// of ctx is judged where the request is applied. Errors are package kv's and auth's for what
+// the state refuses, ctx's, or etcd's own. After a timeout, ErrGRPCStopped and the end of
 // ctx it is open whether the request takes effect; all others mean that it does
 // not.
 func (n *Node) Propose(ctx context.Context, req proto.Message) (proto.Message, error) {
@@ -61,7 +64,7 @@ func (n *Node) propose(ctx context.Context, body []byte) (result, error) {
 	}
 	id := n.ids.Add(1)
 	answer := n.results.add(id, cost)
-	n.driver.Step(replica.Propose{ID: id, Body: body})
+	n.driver.Step(replica.Propose{ID: id, Body: body, Caller: n.calling(ctx)})
 	select {
 	case r := <-answer:
 		return r, r.err
@@ -72,6 +75,15 @@ func (n *Node) propose(ctx context.Context, body []byte) (result, error) {
 	case <-n.stop:
 		return result{}, errStopped
 	}
+}
+
+// calling returns the caller of a request, by whom it is judged where it is applied (AU-12). The
+// log has none while users are not in force: members of earlier versions can read it then.
+func (n *Node) calling(ctx context.Context) auth.Caller {
+	if !n.applied().users.Enabled() {
+		return auth.Caller{}
+	}
+	return caller.Of(ctx)
 }
 
 // grant fills in what a client leaves to the server.

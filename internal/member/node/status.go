@@ -11,6 +11,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/core/replica"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/member/watch"
+	"github.com/tenure-lease/tenure/internal/state/auth"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
@@ -27,6 +28,9 @@ func (p *published) State() *state { return p.state.Load() }
 // View is the published state of the store: immutable, for any goroutine. It is the zero
 // View while there is none.
 func (p *published) View() kv.View { return p.State().view }
+
+// Users are the users and roles in the published state, nil while there is none.
+func (p *published) Users() *auth.State { return p.State().users }
 
 // Shown is closed when View is a state for the first time.
 func (p *published) Shown() <-chan struct{} { return p.shown }

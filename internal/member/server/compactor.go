@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tenure-lease/tenure/internal/member/caller"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
@@ -94,7 +95,7 @@ func (c *compactor) run(ctx context.Context, fail func(error)) {
 			if leader, _, _ := c.node.Leader(); to <= 0 || leader != c.node.ID() {
 				continue
 			}
-			_, err := c.node.Propose(ctx, &pb.CompactionRequest{Revision: to})
+			_, err := c.node.Propose(caller.Member(ctx), &pb.CompactionRequest{Revision: to})
 			if err != nil && !errors.Is(err, kv.ErrCompacted) && ctx.Err() == nil {
 				fail(err) // the next look tries again
 			}

@@ -11,6 +11,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tenure-lease/tenure/internal/member/caller"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
@@ -94,6 +95,7 @@ type compacting struct {
 	leads  time.Time // from when on it is the leader, unless zero
 	fails  []error   // of its compactions, in turn
 	asked  []int64   // the revisions that it was to be compacted to
+	others int       // of the calls, those that were not the member's own
 }
 
 func (n *compacting) ID() uint64 { return 1 }
@@ -110,7 +112,10 @@ func (n *compacting) View() kv.View {
 	return n.store.View()
 }
 
-func (n *compacting) Propose(_ context.Context, r proto.Message) (proto.Message, error) {
+func (n *compacting) Propose(ctx context.Context, r proto.Message) (proto.Message, error) {
+	if !caller.Of(ctx).Member {
+		n.others++
+	}
 	n.asked = append(n.asked, r.(*pb.CompactionRequest).Revision)
 	var err error
 	if len(n.fails) > 0 {
@@ -141,6 +146,9 @@ func TestCompactorGoesOn(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 21*time.Minute)
 				defer cancel()
 				(&compactor{node: n, keep: Retention{Revisions: 1}}).run(ctx, func(error) { told++ })
+				if n.others > 0 {
+					t.Errorf("%d compactions are nobody's: while users are in force they would be refused", n.others)
+				}
 				if !slices.Equal(n.asked, c.asked) || told != c.told {
 					t.Errorf("in four looks it compacts to %d, and tells of %d failures; want %d and %d", n.asked, told, c.asked, c.told)
 				}

@@ -298,7 +298,7 @@ func TestStopWaitsForCallsByHTTP(t *testing.T) {
 	defer there.Close()
 	go io.Copy(io.Discard, there)
 	go io.WriteString(there, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-	w.lane.pass(&caller{Conn: here})
+	w.lane.pass(&guest{Conn: here})
 	<-come
 	w.end()
 	select {

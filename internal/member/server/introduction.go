@@ -15,7 +15,7 @@ type introduction struct{}
 
 // ServerHandshake passes a connection on.
 func (introduction) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	known, ok := c.(*caller)
+	known, ok := c.(*guest)
 	if !ok || known.tls == nil {
 		return insecure.NewCredentials().ServerHandshake(c)
 	}

@@ -124,7 +124,7 @@ func (p *port) take(c net.Conn) {
 func (p *port) greet(c net.Conn) {
 	defer p.strangers.leave(c)
 	c.SetDeadline(time.Now().Add(p.patience))
-	known := &caller{Conn: c}
+	known := &guest{Conn: c}
 	t, secure := c.(*tls.Conn) // of a listener that brings its own TLS
 	if !secure && p.tls != nil {
 		t, secure = tls.Server(c, p.tls), true
@@ -167,14 +167,14 @@ func (p *port) end() {
 	p.work.Wait()
 }
 
-// A caller is a connection that was greeted. The bytes that were read for that come first.
-type caller struct {
+// A guest is a connection that was greeted. The bytes that were read for that come first.
+type guest struct {
 	net.Conn
 	head []byte
 	tls  *tls.ConnectionState // nil without TLS
 }
 
-func (c *caller) Read(b []byte) (int, error) {
+func (c *guest) Read(b []byte) (int, error) {
 	if len(c.head) > 0 {
 		n := copy(b, c.head)
 		c.head = c.head[n:]

@@ -157,7 +157,7 @@ func TestCallsInFlightAreToldFirst(t *testing.T) {
 		}
 		close(told)
 	}()
-	(&caller{Conn: here}).callsGRPC(7, time.Second)
+	(&guest{Conn: here}).callsGRPC(7, time.Second)
 	if n := <-told; n != 7 {
 		t.Errorf("the first settings permit %d calls in flight, want 7", n)
 	}
@@ -175,7 +175,7 @@ func TestAHeadWithoutEndIsCut(t *testing.T) {
 		}
 		sent <- n
 	}()
-	_, err := (&caller{Conn: here}).callsGRPC(0, 10*time.Second)
+	_, err := (&guest{Conn: here}).callsGRPC(0, 10*time.Second)
 	here.Close()
 	if n := <-sent; !errors.Is(err, errLongHead) && n >= 1000 {
 		t.Errorf("%d KiB before a call were read, %v, want %v", 16*n, err, errLongHead)
@@ -185,11 +185,11 @@ func TestAHeadWithoutEndIsCut(t *testing.T) {
 // Calls find the client's certificate, as if gRPC had made the handshake.
 func TestCallsFindTheCertificate(t *testing.T) {
 	state := tls.ConnectionState{HandshakeComplete: true, ServerName: "s"}
-	_, info, err := introduction{}.ServerHandshake(&caller{tls: &state})
+	_, info, err := introduction{}.ServerHandshake(&guest{tls: &state})
 	if known, ok := info.(credentials.TLSInfo); err != nil || !ok || known.State.ServerName != "s" || known.SecurityLevel != credentials.PrivacyAndIntegrity {
 		t.Errorf("a call by TLS finds %#v, %v, want the state of its connection", info, err)
 	}
-	if _, info, err = (introduction{}).ServerHandshake(&caller{}); err != nil || info.AuthType() != "insecure" {
+	if _, info, err = (introduction{}).ServerHandshake(&guest{}); err != nil || info.AuthType() != "insecure" {
 		t.Errorf("a call without TLS finds %#v, %v, want that it is insecure", info, err)
 	}
 	if _, ok := peer.FromContext(t.Context()); ok {
@@ -259,7 +259,7 @@ func TestHTTPIsBounded(t *testing.T) {
 	var inside []net.Conn
 	pass := func() net.Conn {
 		here, there := net.Pipe()
-		go b.pass(&caller{Conn: here})
+		go b.pass(&guest{Conn: here})
 		return there
 	}
 	for range 2 {

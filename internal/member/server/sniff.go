@@ -26,7 +26,7 @@ const (
 
 // lane finds out which server a connection is for: gRPC's, if it speaks HTTP/2 and its first call
 // is one of gRPC. told is called as soon as the protocol is known.
-func (p *port) lane(c *caller, told func()) (*lane, error) {
+func (p *port) lane(c *guest, told func()) (*lane, error) {
 	if p.grpc == nil {
 		return p.http, nil
 	}
@@ -49,7 +49,7 @@ func (p *port) lane(c *caller, told func()) (*lane, error) {
 }
 
 // speaksHTTP2 reports whether a connection begins as those of HTTP/2 do.
-func (c *caller) speaksHTTP2() (bool, error) {
+func (c *guest) speaksHTTP2() (bool, error) {
 	for len(c.head) < len(http2.ClientPreface) {
 		b := make([]byte, len(http2.ClientPreface)-len(c.head))
 		n, err := c.Conn.Read(b)
@@ -67,7 +67,7 @@ func (c *caller) speaksHTTP2() (bool, error) {
 // callsGRPC reports whether the first call of a connection of HTTP/2 is one of gRPC. gRPC's clients
 // call when they have the server's settings, so it sends some. The acknowledgment is not passed on:
 // a server that sent no settings takes it for an error.
-func (c *caller) callsGRPC(streams uint32, patience time.Duration) (bool, error) {
+func (c *guest) callsGRPC(streams uint32, patience time.Duration) (bool, error) {
 	var settings []http2.Setting
 	if streams > 0 {
 		settings = append(settings, http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: streams})

@@ -31,8 +31,8 @@ type web struct {
 	calls sync.WaitGroup // that are being answered
 }
 
-// callerKey is where a request's context has the connection.
-type callerKey struct{}
+// guestKey is where a request's context has the connection.
+type guestKey struct{}
 
 // newWeb serves a handler, and calls of gRPC that come on a connection whose first call was
 // another, as proxies mix them.
@@ -43,14 +43,14 @@ func newWeb(handler http.Handler, calls *grpc.Server, handshake time.Duration, s
 		ErrorLog:    slog.NewLogLogger(logger.Handler(), slog.LevelDebug), // mistakes are mostly the clients'
 		Protocols:   new(http.Protocols),
 		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: math.MaxInt32},
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, callerKey{}, c) },
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, guestKey{}, c) },
 		Handler: http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 			if !w.begin() {
 				return
 			}
 			defer w.calls.Done()
-			if c, ok := r.Context().Value(callerKey{}).(*counted); ok {
-				r.TLS = c.caller.tls
+			if c, ok := r.Context().Value(guestKey{}).(*counted); ok {
+				r.TLS = c.guest.tls
 			}
 			if calls != nil && r.ProtoMajor == 2 && isGRPC(r.Header.Get("Content-Type")) {
 				calls.ServeHTTP(out, r)
@@ -112,7 +112,7 @@ func (b *bounded) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		if b.enter() {
-			return &counted{caller: c.(*caller), leave: sync.OnceFunc(b.leave)}, nil
+			return &counted{guest: c.(*guest), leave: sync.OnceFunc(b.leave)}, nil
 		}
 		c.Close()
 	}
@@ -136,12 +136,12 @@ func (b *bounded) leave() {
 
 // counted is a connection that gives its room back when it is closed.
 type counted struct {
-	*caller
+	*guest
 	leave func()
 }
 
 // Close closes the connection.
 func (c *counted) Close() error {
 	c.leave()
-	return c.caller.Close()
+	return c.guest.Close()
 }
