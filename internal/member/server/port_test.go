@@ -69,6 +69,17 @@ func TestAPortServesGRPCAndHTTP(t *testing.T) {
 		creds := insecure.NewCredentials()
 		if scheme == "https" {
 			creds = credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})
+			for _, name := range []string{"h2", "http/1.1"} {
+				c, err := tls.Dial("tcp", endpoints[0], &tls.Config{InsecureSkipVerify: true, NextProtos: []string{name}})
+				if err != nil {
+					t.Errorf("a client that offers %s alone: %v", name, err)
+					continue
+				}
+				if got := c.ConnectionState().NegotiatedProtocol; got != name {
+					t.Errorf("a client that offers %s alone gets %q", name, got)
+				}
+				c.Close()
+			}
 		}
 		conn, err := grpc.NewClient(endpoints[0], grpc.WithTransportCredentials(creds))
 		if err != nil {
