@@ -108,7 +108,7 @@ func (r round) missing(self machine.NodeID) error {
 	switch a, here := r.answers[self]; {
 	case !here || a.Whole:
 	case a.Full:
-		err = fmt.Errorf("%w; this one has restarted, and has no room for the records of others: it keeps those of %d names", err, recordsMax)
+		err = fmt.Errorf("%w; this one has restarted, and has no room for the records of others: it keeps those of %d names", err, heardMax)
 	default:
 		err = fmt.Errorf("%w; this one has restarted and has not heard the records of the others yet", err)
 	}
@@ -231,6 +231,7 @@ func (p *Peer) recordPage(ctx context.Context, m Members, id machine.NodeID, q r
 	}
 	if id != p.self {
 		p.shelf.heard(id, a.Keeper)
+		p.shelf.lived(a.Lives, p.pure.Incarnation)
 	}
 	return a, nil
 }

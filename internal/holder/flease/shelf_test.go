@@ -155,7 +155,7 @@ func TestLives(t *testing.T) {
 		{nil, false}, {[]uint32{5}, false}, {[]uint32{9}, false}, {[]uint32{5, 9}, false}, {[]uint32{4, 5, 9}, false},
 		{[]uint32{5, 6}, true}, {[]uint32{5, 6, 9}, true}, {[]uint32{6}, true},
 	} {
-		if got := later(tt.lives, 5, 9); got != tt.want {
+		if got := later(tt.lives, 5, []uint32{3, 9}); got != tt.want {
 			t.Errorf("the file is of life 5, this is life 9, and others have heard of %v: a later one is noticed: %v, want %v", tt.lives, got, tt.want)
 		}
 	}
