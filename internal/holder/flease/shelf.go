@@ -198,7 +198,7 @@ func remember(lives []uint32, life uint32) []uint32 {
 func (s *shelf) restored() (former uint32, earlier []uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.former, s.earlier
+	return s.former, slices.Clip(s.earlier)
 }
 
 // size returns the number of records, and whether none is missing.

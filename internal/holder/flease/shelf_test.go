@@ -198,3 +198,21 @@ func TestFetches(t *testing.T) {
 		t.Error("a record that was fetched cannot be again")
 	}
 }
+
+// TestEarlierLives: a peer hears from others in which lives it was before, and its next life knows them from its file.
+func TestEarlierLives(t *testing.T) {
+	s, next := newShelf(), newShelf()
+	s.lived([]uint32{3, 4, 7}, 7)
+	s.lived([]uint32{4}, 7)
+	if want := []uint32{3, 4}; !slices.Equal(s.mine, want) {
+		t.Errorf("in life 7 it has heard of the lives %v before, want %v", s.mine, want)
+	}
+	var saved savedShelf
+	if err := json.Unmarshal(s.save(savedShelf{List: 5, Life: 7}), &saved); err != nil {
+		t.Fatal(err)
+	}
+	next.restore(saved, 5, false)
+	if !slices.Equal(next.earlier, []uint32{3, 4}) || !slices.Equal(next.mine, []uint32{3, 4, 7}) {
+		t.Errorf("the next life knows the lives %v before that of its file, and %v before itself", next.earlier, next.mine)
+	}
+}
