@@ -150,7 +150,8 @@
 // The next change comes when the view is active at all members. A peer that votes in a view
 // goes by no earlier list, whether its host has read the new one or not. So nobody of the new list goes by the
 // old one then, and those that have left are fewer than m. A peer whose host passes a list, and reads the one behind it,
-// is incomplete: others may have acknowledged records under the list between.
+// is incomplete: others may have acknowledged records under the list between. Nor does it begin anew by itself, unless the list has
+// "was": it does not know those of the list before, and a majority of them may go by that. Newcomers know them.
 //
 // # Records and states
 //

@@ -23,6 +23,7 @@ type round struct {
 	staying  int                       // how many of them are members still
 	answers  map[machine.NodeID]recordAnswer
 	outdated bool // there is a newer list
+	passed   bool // nobody here knows the list before, and there was one
 }
 
 // whole counts the members that miss no record.
@@ -89,7 +90,7 @@ func (r round) blank(before round) map[machine.NodeID]uint32 {
 // moved reports whether so many members of the list before go by this one that no majority goes by that one.
 // Of those that have left nobody asks.
 func (r round) moved() bool {
-	if r.outdated {
+	if r.outdated || r.passed {
 		return false
 	}
 	here := 0
@@ -124,10 +125,10 @@ var errOtherEpoch = errors.New("it has another list of members")
 // round asks all members, itself too, until enough have answered or the time for it is over.
 func (p *Peer) round(ctx context.Context, q recordQuestion, enough func(round) bool) round {
 	p.mu.Lock()
-	m, before := p.members, p.before
+	m, before, passed := p.members, p.before, p.passed
 	p.mu.Unlock()
 	r := round{
-		epoch: m.Epoch, members: len(m.Addrs), majority: len(m.Addrs)/2 + 1, before: before,
+		epoch: m.Epoch, members: len(m.Addrs), majority: len(m.Addrs)/2 + 1, before: before, passed: passed,
 		answers: map[machine.NodeID]recordAnswer{},
 	}
 	for id := range before {
