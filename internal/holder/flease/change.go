@@ -71,11 +71,9 @@ func (p *Peer) advance() {
 	known, next := p.members, p.later
 	due, behind := next.Epoch != 0 && p.activeEpoch.Load() >= next.Epoch-1, false
 	if due {
-		p.members, p.before, p.later = next, known.Addrs, Members{}
+		p.members, p.before, p.later, p.passed = next, known.Addrs, Members{}, false
 		if next.Epoch != known.Epoch+1 {
-			if next.Was != nil {
-				p.before = next.Was
-			}
+			p.before, p.passed = next.Was, next.Was == nil
 			// Records may have been acknowledged under lists that this peer has not gone by.
 			behind = p.shelf.miss()
 		}

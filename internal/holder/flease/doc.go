@@ -150,15 +150,28 @@
 // The next change comes when the view is active at all members. A peer that votes in a view
 // goes by no earlier list, whether its host has read the new one or not. So nobody of the new list goes by the
 // old one then, and those that have left are fewer than m. A peer whose host passes a list, and reads the one behind it,
-// is incomplete: others may have acknowledged records under the list between.
+// is incomplete: others may have acknowledged records under the list between. Nor does it begin anew by itself, unless the list has
+// "was": it does not know those of the list before, and a majority of them may go by that. Newcomers know them.
 //
 // # Records and states
 //
 // A State carries the records over a planned end, and says which life has left it, under which list. A peer is
 // complete with it if the list is the same. Its records are kept in any case, with other terms, too: they are not about
 // terms. Each peer remembers in which lives it has heard of the others. A peer that has restored a
-// State is complete when a peer that has not forgotten has answered, and none has heard of a life between that of
+// State is complete when a peer that has not forgotten has answered, or all have, and none has heard of a life between that of
 // the State and the present one. Until then it counts neither as complete nor, for (b), as incomplete. So a State from
 // a backup is noticed, if a peer that can be reached has heard of a life since. It is not if all peers restore old ones,
-// or if there is one peer only.
+// if all others have forgotten, or if there is one peer only.
+//
+// A peer that was away may know a life before that of the State, and not the one of the State. So a peer hears from the others in
+// which lives it was before, and a State has these. A life that neither says to be earlier counts as one between.
+//
+// A State of a peer that has begun anew says with which others, in which lives. They may not have heard of it, and the
+// moment was, whether the peer has restarted since or not.
+//
+// # Room
+//
+// A peer takes no new name when it has those of recordsMax. The last places may have different names at different peers, and some of
+// the records may be acknowledged. So a peer has as much room again for what it hears of others when it starts, reads
+// and restores: for the names of one full shelf beside its own.
 package flease

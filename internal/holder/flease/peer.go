@@ -46,6 +46,7 @@ type Peer struct {
 	ended   bool       // Close has ended the peer
 	members Members
 	before  map[machine.NodeID]string // members of the list before, if this start knows any
+	passed  bool                      // the host has passed the list before
 	later   Members                   // next members, which wait until the epoch of members is active; or zero
 	health
 	wishes

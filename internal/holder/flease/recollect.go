@@ -33,7 +33,7 @@ func (p *Peer) recollect() {
 		}
 		pause := p.pure.RoundTimeout
 		if !fits {
-			p.cfg.Logger.Error("flease: this peer misses records of --every and has no room for them", "names", recordsMax)
+			p.cfg.Logger.Error("flease: this peer misses records of --every and has no room for them", "names", heardMax)
 			pause *= 20 // megabytes each time
 		}
 		_ = wait(p.ctx, pause)
@@ -45,7 +45,7 @@ func (p *Peer) gather() (r round, fits bool) {
 	r, fits = p.round(p.ctx, recordQuestion{From: p.self}, round.sufficient), true
 	for id, a := range r.answers {
 		for _, k := range a.Records {
-			if !p.shelf.put(k) {
+			if !p.shelf.putHeard(k) {
 				fits = false
 				delete(r.answers, id)
 				break
@@ -72,10 +72,11 @@ func (p *Peer) allBlank(r, before round) bool {
 }
 
 // begun returns the members that were blank at one moment, as one says that it was among them, if this peer was,
-// too, in this life. The one that completed first is blank no more, and the others would wait for each other.
+// too, in this life. The one that completed first is blank no more, and the others would wait for each other. Its word counts
+// though it has restarted since: the moment was.
 func (r round) begun(self machine.NodeID, life uint32) map[machine.NodeID]uint32 {
 	for _, id := range slices.Sorted(maps.Keys(r.answers)) {
-		if a := r.answers[id]; a.Whole && a.Began[self] == life {
+		if a := r.answers[id]; a.Began[self] == life {
 			return a.Began
 		}
 	}
@@ -83,9 +84,10 @@ func (r round) begun(self machine.NodeID, life uint32) map[machine.NodeID]uint32
 }
 
 // confirmed reports whether the file that the peer has restored is that of its last life, as far as the others
-// that answer know. At least one of them has to have forgotten nothing itself.
+// that answer know. At least one of them has to have forgotten nothing itself, unless all have answered: of two peers
+// of which one has crashed nobody would come any more.
 func (p *Peer) confirmed(r round) bool {
-	former := p.shelf.restored()
+	former, earlier := p.shelf.restored()
 	if former == 0 {
 		return false
 	}
@@ -93,7 +95,7 @@ func (p *Peer) confirmed(r round) bool {
 	for id, a := range r.answers {
 		switch {
 		case id == p.self:
-		case later(a.Lives, former, p.pure.Incarnation):
+		case later(a.Lives, former, append(earlier, p.pure.Incarnation)):
 			p.cfg.Logger.Warn("flease: the state was not that of the last shutdown, so that records may be missing until others have shown theirs", "peer", id)
 			p.shelf.miss()
 			return false
@@ -101,11 +103,12 @@ func (p *Peer) confirmed(r round) bool {
 			remember = true
 		}
 	}
-	return remember
+	return remember || len(r.answers) == r.members
 }
 
-// later reports whether there was a life between a former one and the present one.
-func later(lives []uint32, former, present uint32) bool {
+// later reports whether there may have been a life after a former one beside those that are known: the present one, and
+// earlier ones, of which another may have heard that has not heard of the former.
+func later(lives []uint32, former uint32, known []uint32) bool {
 	since := lives[slices.Index(lives, former)+1:]
-	return slices.ContainsFunc(since, func(life uint32) bool { return life != present })
+	return slices.ContainsFunc(since, func(life uint32) bool { return !slices.Contains(known, life) })
 }

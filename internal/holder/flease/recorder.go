@@ -33,8 +33,10 @@ func (l *Leaser) Record(outer context.Context, name string) ([]byte, error) {
 			if newest.Token == 0 {
 				return nil, nil
 			}
-			_, err = p.spread(ctx, newest, r)
-			return append([]byte{}, newest.Data...), l.final(outer, "read the record of", name, err)
+			if _, err := p.spread(ctx, newest, r); err != nil {
+				return nil, l.final(outer, "read the record of", name, err)
+			}
+			return append([]byte{}, newest.Data...), nil
 		}
 		if ctx.Err() == nil || last.members == 0 {
 			last = r
@@ -100,7 +102,11 @@ func (p *Peer) spread(ctx context.Context, k kept, before round) (met kept, err 
 	if err := context.Cause(ctx); err != nil { // a caller that has gone may have set another meanwhile
 		return met, err
 	}
-	if !p.shelf.put(k) {
+	put := p.shelf.put
+	if before.members > 0 { // others have shown it
+		put = p.shelf.putHeard
+	}
+	if !put(k) {
 		return met, errNoRoom
 	}
 	for {

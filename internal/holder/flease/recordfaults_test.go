@@ -186,6 +186,13 @@ func TestNoRoomAnywhere(t *testing.T) {
 		if !errors.Is(err, engine.ErrBusy) || ctx.Err() != nil {
 			t.Errorf("two of three have no room, and the third says: %v", err)
 		}
+		two := l.peers[1]
+		two.kill()
+		two.start(false)
+		for i := range engine.RecordsMax {
+			two.Keep(fmt.Sprint("others/", i), 1, nil)
+		}
+		time.Sleep(time.Second) // it has heard those of the third
 		one := l.peers[0]
 		one.kill()
 		one.start(false)

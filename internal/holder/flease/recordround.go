@@ -23,6 +23,7 @@ type round struct {
 	staying  int                       // how many of them are members still
 	answers  map[machine.NodeID]recordAnswer
 	outdated bool // there is a newer list
+	passed   bool // nobody here knows the list before, and there was one
 }
 
 // whole counts the members that miss no record.
@@ -89,7 +90,7 @@ func (r round) blank(before round) map[machine.NodeID]uint32 {
 // moved reports whether so many members of the list before go by this one that no majority goes by that one.
 // Of those that have left nobody asks.
 func (r round) moved() bool {
-	if r.outdated {
+	if r.outdated || r.passed {
 		return false
 	}
 	here := 0
@@ -108,7 +109,7 @@ func (r round) missing(self machine.NodeID) error {
 	switch a, here := r.answers[self]; {
 	case !here || a.Whole:
 	case a.Full:
-		err = fmt.Errorf("%w; this one has restarted, and has no room for the records of others: it keeps those of %d names", err, recordsMax)
+		err = fmt.Errorf("%w; this one has restarted, and has no room for the records of others: it keeps those of %d names", err, heardMax)
 	default:
 		err = fmt.Errorf("%w; this one has restarted and has not heard the records of the others yet", err)
 	}
@@ -124,10 +125,10 @@ var errOtherEpoch = errors.New("it has another list of members")
 // round asks all members, itself too, until enough have answered or the time for it is over.
 func (p *Peer) round(ctx context.Context, q recordQuestion, enough func(round) bool) round {
 	p.mu.Lock()
-	m, before := p.members, p.before
+	m, before, passed := p.members, p.before, p.passed
 	p.mu.Unlock()
 	r := round{
-		epoch: m.Epoch, members: len(m.Addrs), majority: len(m.Addrs)/2 + 1, before: before,
+		epoch: m.Epoch, members: len(m.Addrs), majority: len(m.Addrs)/2 + 1, before: before, passed: passed,
 		answers: map[machine.NodeID]recordAnswer{},
 	}
 	for id := range before {
@@ -231,6 +232,7 @@ func (p *Peer) recordPage(ctx context.Context, m Members, id machine.NodeID, q r
 	}
 	if id != p.self {
 		p.shelf.heard(id, a.Keeper)
+		p.shelf.lived(a.Lives, p.pure.Incarnation)
 	}
 	return a, nil
 }

@@ -90,11 +90,11 @@ func TestBegunAnew(t *testing.T) {
 		began map[machine.NodeID]uint32
 		want  bool
 	}{
-		"it was among them":             {true, map[machine.NodeID]uint32{1: 7, 2: 8}, true},
-		"it was among them in a life":   {true, map[machine.NodeID]uint32{1: 6, 2: 8}, false},
-		"others were":                   {true, map[machine.NodeID]uint32{2: 8, 3: 9}, false},
-		"nobody has begun":              {true, nil, false},
-		"that one has forgotten itself": {false, map[machine.NodeID]uint32{1: 7, 2: 8}, false},
+		"it was among them":            {true, map[machine.NodeID]uint32{1: 7, 2: 8}, true},
+		"it was among them in a life":  {true, map[machine.NodeID]uint32{1: 6, 2: 8}, false},
+		"others were":                  {true, map[machine.NodeID]uint32{2: 8, 3: 9}, false},
+		"nobody has begun":             {true, nil, false},
+		"that one has restarted since": {false, map[machine.NodeID]uint32{1: 7, 2: 8}, true},
 	} {
 		a := answer(8, tt.whole, 5)
 		a.Began = tt.began

@@ -9,8 +9,13 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// recordsMax bounds the names whose records a peer keeps, of 2 KiB at most.
-const recordsMax = 1 << 14
+const (
+	// recordsMax bounds the names whose records a peer keeps, of 2 KiB at most.
+	recordsMax = 1 << 14
+	// heardMax bounds them with those that others have and it had no room for. The names that came last, each when its
+	// peer had one place left, differ from peer to peer.
+	heardMax = 2 * recordsMax
+)
 
 // shelf is the records that a peer keeps, in memory.
 type shelf struct {
@@ -32,16 +37,23 @@ type knowledge struct {
 	// these. It was under the list of beganIn.
 	began   map[machine.NodeID]uint32
 	beganIn uint64
-	lives   map[machine.NodeID][]uint32 // the last ones of each member that were heard of, in order
+	lives   map[machine.NodeID][]uint32 // the last ones of each other member that were heard of, in order
+	mine    []uint32                    // lives of the peer itself before the present one, as far as it knows
+	earlier []uint32                    // those of them that the file names as before former
 }
 
 // put keeps a record unless there is a newer one. It reports whether the shelf has it, or a newer one.
-func (s *shelf) put(k kept) bool {
+func (s *shelf) put(k kept) bool { return s.putWithin(k, recordsMax) }
+
+// putHeard keeps a record that members have shown, and that may have been acknowledged.
+func (s *shelf) putHeard(k kept) bool { return s.putWithin(k, heardMax) }
+
+func (s *shelf) putWithin(k kept, most int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old, known := s.records[k.Name]
 	switch {
-	case s.shut, !known && len(s.records) >= recordsMax:
+	case s.shut, !known && len(s.records) >= most:
 		return false
 	case k.compare(old) > 0:
 		s.records[k.Name] = k
@@ -153,23 +165,40 @@ const livesMax = 8
 func (s *shelf) heard(id machine.NodeID, life uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if life == 0 || slices.Contains(s.lives[id], life) {
-		return
-	}
 	if s.lives == nil {
 		s.lives = map[machine.NodeID][]uint32{}
 	}
-	s.lives[id] = append(s.lives[id], life)
-	if n := len(s.lives[id]); n > livesMax {
-		s.lives[id] = slices.Clone(s.lives[id][n-livesMax:])
+	s.lives[id] = remember(s.lives[id], life)
+}
+
+// lived notes lives of the peer itself, as another knows them: all but the present one are before that.
+func (s *shelf) lived(lives []uint32, present uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, life := range lives {
+		if life != present {
+			s.mine = remember(s.mine, life)
+		}
 	}
 }
 
-// restored is the life whose file the peer has restored, as long as it is not confirmed; else 0.
-func (s *shelf) restored() uint32 {
+// remember adds a life to the last ones, once.
+func remember(lives []uint32, life uint32) []uint32 {
+	if life == 0 || slices.Contains(lives, life) {
+		return lives
+	}
+	lives = append(lives, life)
+	if n := len(lives); n > livesMax {
+		lives = slices.Clone(lives[n-livesMax:])
+	}
+	return lives
+}
+
+// restored is the life whose file the peer has restored, as long as it is not confirmed, else 0; and lives before that.
+func (s *shelf) restored() (former uint32, earlier []uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.former
+	return s.former, slices.Clip(s.earlier)
 }
 
 // size returns the number of records, and whether none is missing.

@@ -155,7 +155,7 @@ func TestLives(t *testing.T) {
 		{nil, false}, {[]uint32{5}, false}, {[]uint32{9}, false}, {[]uint32{5, 9}, false}, {[]uint32{4, 5, 9}, false},
 		{[]uint32{5, 6}, true}, {[]uint32{5, 6, 9}, true}, {[]uint32{6}, true},
 	} {
-		if got := later(tt.lives, 5, 9); got != tt.want {
+		if got := later(tt.lives, 5, []uint32{3, 9}); got != tt.want {
 			t.Errorf("the file is of life 5, this is life 9, and others have heard of %v: a later one is noticed: %v, want %v", tt.lives, got, tt.want)
 		}
 	}
@@ -196,5 +196,23 @@ func TestFetches(t *testing.T) {
 	}
 	if s.fetched("x"); !s.fetching("x") {
 		t.Error("a record that was fetched cannot be again")
+	}
+}
+
+// TestEarlierLives: a peer hears from others in which lives it was before, and its next life knows them from its file.
+func TestEarlierLives(t *testing.T) {
+	s, next := newShelf(), newShelf()
+	s.lived([]uint32{3, 4, 7}, 7)
+	s.lived([]uint32{4}, 7)
+	if want := []uint32{3, 4}; !slices.Equal(s.mine, want) {
+		t.Errorf("in life 7 it has heard of the lives %v before, want %v", s.mine, want)
+	}
+	var saved savedShelf
+	if err := json.Unmarshal(s.save(savedShelf{List: 5, Life: 7}), &saved); err != nil {
+		t.Fatal(err)
+	}
+	next.restore(saved, 5, false)
+	if !slices.Equal(next.earlier, []uint32{3, 4}) || !slices.Equal(next.mine, []uint32{3, 4, 7}) {
+		t.Errorf("the next life knows the lives %v before that of its file, and %v before itself", next.earlier, next.mine)
 	}
 }

@@ -92,7 +92,8 @@ func (p *Peer) sealSnapshot(record []byte) []byte {
 	var w wire.Writer
 	w.Put([]byte(snapshotMagic))
 	w.Uint64(uint64(p.self))
-	w.Bytes(p.shelf.save(savedShelf{Cluster: p.cfg.Cluster, List: p.list(p.Members()), Life: p.pure.Incarnation}))
+	m := p.Members()
+	w.Bytes(p.shelf.save(savedShelf{Cluster: p.cfg.Cluster, List: p.list(m), Epoch: m.Epoch, Life: p.pure.Incarnation}))
 	w.Uint64(p.terms().id())
 	w.Put(record)
 	w.Uint32(wire.Checksum(w))

@@ -51,12 +51,12 @@ func (p *Peer) Status() Status {
 	now := p.cfg.clocks()
 	renewed := p.renewals.recent()
 	records, whole := p.shelf.size()
-	unconfirmed := p.shelf.restored() != 0
+	former, _ := p.shelf.restored()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := Status{
 		Cluster: p.cfg.Cluster, Self: p.self, Addr: p.cfg.Self, Epoch: p.members.Epoch, Active: p.activeEpoch.Load(),
-		Serving: p.serving, Claims: len(p.claims), Records: records, Incomplete: !whole, Unconfirmed: unconfirmed,
+		Serving: p.serving, Claims: len(p.claims), Records: records, Incomplete: !whole, Unconfirmed: former != 0,
 		Renewals: p.renewals.count.Load(), RenewedAt: [3]float64{renewed.Quantile(0.5), renewed.Quantile(0.99), renewed.Quantile(1)},
 		TMaxMS: p.cfg.TMax.Milliseconds(), EpsilonMS: p.cfg.Epsilon.Milliseconds(),
 	}
