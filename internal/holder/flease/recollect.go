@@ -91,11 +91,11 @@ func (p *Peer) confirmed(r round) bool {
 	if former == 0 {
 		return false
 	}
-	remember := false
+	own, remember := append(slices.Clone(earlier), p.pure.Incarnation), false
 	for id, a := range r.answers {
 		switch {
 		case id == p.self:
-		case later(a.Lives, former, append(earlier, p.pure.Incarnation)):
+		case later(a.Lives, former, own):
 			p.cfg.Logger.Warn("flease: the state was not that of the last shutdown, so that records may be missing until others have shown theirs", "peer", id)
 			p.shelf.miss()
 			return false
