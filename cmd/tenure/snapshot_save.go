@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"github.com/tenure-lease/tenure/internal/cli"
+	"github.com/tenure-lease/tenure/internal/host/wal"
 	"github.com/tenure-lease/tenure/internal/member/backup"
 )
 
@@ -109,7 +110,7 @@ func saveSnapshot(ctx context.Context, at, path string, progress io.Writer) (s s
 			return s, fmt.Errorf("save the snapshot: %w", err)
 		}
 	}
-	if err := syncDir(filepath.Dir(path)); err != nil {
+	if err := (wal.OS{}).SyncDir(filepath.Dir(path)); err != nil {
 		return s, fmt.Errorf("save the snapshot: %w", err)
 	}
 	h := from.Header
@@ -149,12 +150,4 @@ func (m *meter) Write(p []byte) (int, error) {
 		fmt.Fprintf(m.w, "\r\x1b[K%.1f MiB", float64(m.n)/(1<<20))
 	}
 	return len(p), nil
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -69,7 +69,7 @@ func Restore(r Restoration) (cluster uint64, err error) {
 	if err := os.Rename(work, dir); err != nil {
 		return 0, err
 	}
-	return id.Cluster, syncDirectory(filepath.Dir(dir))
+	return id.Cluster, wal.OS{}.SyncDir(filepath.Dir(dir))
 }
 
 // begin writes a log that goes on from a snapshot, and the snapshot.
@@ -90,12 +90,4 @@ func begin(dir string, id identity, snap replica.Snapshot, logger *slog.Logger) 
 	meta := &raftpb.SnapshotMetadata{Index: &snap.Index, Term: &snap.Term, ConfState: conf}
 	hard := &raftpb.HardState{Term: &snap.Term, Commit: &snap.Index}
 	return s.persist([]any{replica.Record{Snapshot: &raftpb.Snapshot{Metadata: meta}, HardState: hard, Released: snap.Index}}, true)
-}
-
-func syncDirectory(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
