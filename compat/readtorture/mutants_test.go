@@ -28,8 +28,8 @@ var mutants = []broken{
 		{Path: "internal/member/node/reads.go", Before: "now < until", After: "now > 0"},
 	}, policies: "all"},
 	{name: "a reader takes the state last", edits: []mutant.Edit{
-		{Path: "internal/member/node/readview.go", Before: "!byKey(order) {\n", After: "!byKey(order) {\n\t\tview := n.View()\n"},
-		{Path: "internal/member/node/readview.go", Before: "if view := n.View(); n.order", After: "if n.order"},
+		{Path: "internal/member/node/readview.go", Before: "!byKey(order) {\n", After: "!byKey(order) {\n\t\tview := n.State()\n"},
+		{Path: "internal/member/node/readview.go", Before: "if view := n.State(); n.order", After: "if n.order"},
 	}, policies: "all", insides: true},
 	{name: "a member reads what its log has, not what it has applied", edits: []mutant.Edit{
 		{Path: "internal/core/replica/readrelease.go", Before: "now.Index = at.last\n", After: "now.Index = rl.released\n"},
