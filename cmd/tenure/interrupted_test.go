@@ -25,7 +25,7 @@ func TestASignalEndsAWait(t *testing.T) {
 	takeLeases(t, tenure.Claim{Name: "held"})
 	for _, args := range []string{"broadcast x --at " + busy, "broadcast --at " + busy, "regroup --at " + busy, "agree held v --at local", "agree held --at local", "lease reset held --at local", "lease break held --yes --at local"} {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		time.AfterFunc(0, func() { cancel(cli.Interrupt(syscall.SIGTERM)) })
+		cancel(cli.Interrupt(syscall.SIGTERM)) // before the command can be done
 		lines, w := io.Pipe()
 		go fmt.Fprintln(w, "a line")
 		root := rootCommand()
