@@ -33,7 +33,7 @@ func TestWhatABreakWarnsOf(t *testing.T) {
 	}
 }
 
-// What a holder may read by itself is told in words, and never more than that.
+// The columns say in words which keys a holder may read by itself, and never more than that.
 func TestWhatAHolderHolds(t *testing.T) {
 	keys := func(n int) []*readleasepb.KeyRange { return make([]*readleasepb.KeyRange, n) }
 	for want, h := range map[string]*readleasepb.Holder{

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Each command has these flags, with these short forms and defaults: scripts go by them. What another flag would
-// mean is for its own test. Those of serve are in TestServeDefaults.
+// Each command has these flags, with these short forms and defaults: scripts go by them. The meaning of
+// each flag has a test of its own. Those of serve are in TestServeDefaults.
 func TestFlagsOfEachCommand(t *testing.T) {
 	t.Setenv("TENURE_AT", "")
 	want, err := os.ReadFile("testdata/flags.txt")

@@ -68,7 +68,7 @@ func TestNothingIsChangedWithoutALeader(t *testing.T) {
 	}
 }
 
-// What a change is called, when it was made, names the member: by its ID while it has no name.
+// The report of a change that was made names the member: by its ID while it has no name.
 func TestWhatAChangeSays(t *testing.T) {
 	l, g := listenLocal(t), grpc.NewServer()
 	var asked []string

@@ -12,8 +12,8 @@ func snapshotCommand() *cobra.Command {
 one. The file is in etcd's format: etcd's own tools read it, and a snapshot that was taken of an
 etcd can be restored here.
 
-A backup is as old as its file. What was written after it is lost by a restore, and leases that
-were granted after it are not known any more: see "After a restore" in restore's help.`,
+A backup is as old as its file. A restore loses later writes, and leases that were granted
+later are not known any more: see "After a restore" in restore's help.`,
 		Example: `  tenure snapshot save /backup/tenure-$(date +%F).db
   tenure snapshot status /backup/tenure-2026-11-26.db
   tenure snapshot restore /backup/tenure-2026-11-26.db --data-dir /var/lib/tenure`,

@@ -245,7 +245,7 @@
 // Requests that change users and roles (package auth) are entries like others, each alone in
 // its batch. Once users are in force, entries carry the caller of each request, which is judged
 // when the entry is applied: by all members alike (AU-12). Until all members are known to know
-// of users, none is added (AU-11). What takes effect before it is applied cannot be judged here,
+// of users, none is added (AU-11). A change that takes effect before it is applied cannot be judged here,
 // and is judged by the member that proposes it: changes of the membership and of read leases.
 //
 // In key order, whether a key may be attached to a lease depends on the keys that the lease has.

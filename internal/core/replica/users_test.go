@@ -145,7 +145,7 @@ func TestRequestsAreJudged(t *testing.T) {
 	check("ann, from before the change", ann, put("a"), auth.ErrOldRevision)
 }
 
-// What members do by themselves is judged by nobody.
+// Requests that members make by themselves are judged by nobody.
 func TestMembersAreNotJudged(t *testing.T) {
 	a := withUsers(t)
 	judge(t, a, a.as("root"), &pb.LeaseGrantRequest{ID: 5, TTL: 60}, &pb.LeaseGrantRequest{ID: 6, TTL: 60})

@@ -99,7 +99,7 @@ func TestTheLogEndsWithASnapshot(t *testing.T) {
 
 // An acknowledgment goes to the leader with a report. In key order the report goes to all others, too.
 // It goes at once if everything is durable, else behind the record. A repetition waits for the next
-// tick. What goes at once is durable here.
+// tick. Messages that go at once tell of nothing that is not durable here.
 func TestToWhomAnAcknowledgmentGoes(t *testing.T) {
 	ids := func(list ...machine.NodeID) []machine.NodeID { return list }
 	for _, tt := range []struct {

@@ -9,7 +9,7 @@
 // was taken of an etcd is a backup here. A snapshot that came over the API ends with the SHA-256
 // of all before ([Sum]); a file copied out of a data directory has none.
 //
-// # What is in the file
+// # The contents of the file
 //
 //   - key: each version that is kept, under its revision: those that are visible at the compact
 //     revision, and all later ones. Its subrevision is its place among those of one revision; of versions

@@ -83,7 +83,7 @@ const (
 
 func leaseKey(id int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(id)) }
 
-// encodeLease writes a lease as etcd does. What remains is in seconds there, and in milliseconds here.
+// encodeLease writes a lease as etcd does. The rest of its time is in seconds there, and in milliseconds here.
 func encodeLease(l kv.LeaseInfo) (b []byte) {
 	for field, n := range []int64{leaseID: l.ID, leaseTTL: l.TTL, leaseRemaining: (l.Remaining + 999) / 1000} {
 		if n != 0 {

@@ -26,7 +26,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// What clients are told of a member's versions by HTTP and by gRPC is the same.
+// HTTP and gRPC tell clients the same versions of a member.
 func TestVersionsAgree(t *testing.T) {
 	f := newFake(t, watch.Config{})
 	s := f.serve(t, Config{})

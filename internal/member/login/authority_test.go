@@ -82,7 +82,7 @@ func hashed(t *testing.T, password string) string {
 	return base64.StdEncoding.EncodeToString(hash)
 }
 
-// inForce is a member with the users root, ann and cert, who has no password.
+// inForce is a member with the users root, ann and cert; cert has no password.
 func inForce(t *testing.T) *member {
 	m := &member{t: t, users: auth.New(), index: 10}
 	m.do(&pb.AuthUserAddRequest{Name: "root", HashedPassword: hashed(t, "secret")}, &pb.AuthUserGrantRoleRequest{User: "root", Role: "root"},

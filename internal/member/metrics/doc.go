@@ -1,4 +1,4 @@
-// Package metrics gathers a member's figures for Prometheus. What etcd has, too, has etcd's name,
+// Package metrics gathers a member's figures for Prometheus. A figure that etcd has, too, has etcd's name,
 // type, labels and buckets, so that dashboards and alerts for etcd work; all else is called
 // tenure_… . docs/metrics.md lists all of it.
 //

@@ -82,7 +82,7 @@ func TestChanges(t *testing.T) {
 	})
 }
 
-// What is granted and revoked is found again, in order.
+// Permissions that are granted and revoked are found again, in order.
 func TestLists(t *testing.T) {
 	s := newStage(t)
 	s.do(addUser("c"), addUser("a"), addUser("b"), addRole("z"), addRole("x"), addRole("y"),

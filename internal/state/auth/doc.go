@@ -23,7 +23,7 @@
 //	      to read them if it lists them. Nobody attaches a key to a lease that they may not end.
 //	AU-5  A put that tells what was there before needs the right to read: prev_kv shows the
 //	      value, and ignore_value whether there is one. So does a deletion with prev_kv.
-//	AU-6  What concerns the cluster, and not keys, needs the role root.
+//	AU-6  A request that concerns the cluster, and not keys, needs the role root.
 //	AU-7  A request on keys that was authorised before the latest change of users or roles is
 //	      refused as old (ErrOldRevision). Any request is, if the user was made or got another
 //	      password since.

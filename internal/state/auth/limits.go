@@ -1,6 +1,6 @@
 package auth
 
-// Limits of a state. What goes beyond one is refused with [ErrLimit].
+// Limits of a state. A change that goes beyond one is refused with [ErrLimit].
 const (
 	MaxUsers       = 10_000
 	MaxRoles       = 10_000

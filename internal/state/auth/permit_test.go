@@ -204,7 +204,7 @@ func TestLeases(t *testing.T) {
 	}
 }
 
-// What concerns the cluster is for root (AU-6).
+// Requests that concern the cluster are for root (AU-6).
 func TestManagement(t *testing.T) {
 	s := inForce(t, grant("r", both, "\x00", "\x00"), addUser("boss"), grantRole("boss", "root"), addRole("q"), addUser("bob"))
 	forRoot := []proto.Message{
