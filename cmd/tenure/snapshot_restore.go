@@ -47,11 +47,14 @@ FILE may be a snapshot that was taken of an etcd. If users and roles are in forc
 refused.
 
 After a restore, clients may have seen a later state than that of FILE. Start none of the old
-members again. --bump-revision with --mark-compacted raises the revision beyond any that clients
-have seen, so that caches and watches notice and begin anew; give more than could have been written
-since FILE was saved. A lock or lease that was granted after FILE was saved is not in it: stop its
-holder before the members start, or its work may meet the next holder's. With --bump-revision
-fencing tokens go on growing, too; without it they may repeat.
+members again. So the revision is raised by a thousand million (--bump-revision), beyond any that
+clients have seen, and the history before it counts as compacted (--mark-compacted): caches and
+watches notice and begin anew, and fencing tokens go on growing. Give more if more could have been
+written since FILE was saved. A lock or lease that was granted after FILE was saved is not in it:
+stop its holder before the members start, or its work may meet the next holder's.
+
+--bump-revision 0 keeps the revision and the history as they are in FILE. It is for a move, when
+nothing was written after FILE was saved; otherwise fencing tokens repeat.
 
 ` + fmt.Sprintf(`The exit code is
   0    the directory is made
@@ -59,15 +62,20 @@ fencing tokens go on growing, too; without it they may repeat.
   %d   wrong usage; nothing was made
   %d   the directory is not empty; nothing was made`, cli.ExitUsage, cli.ExitCannotMake),
 		Example: `  # One member on this machine.
-  tenure snapshot restore tenure.db --data-dir default.tenure --bump-revision 1000000000 --mark-compacted
+  tenure snapshot restore tenure.db --data-dir default.tenure
   tenure serve
 
   # Three members: on a, and likewise on b and c.
   tenure snapshot restore tenure.db --name a --data-dir /var/lib/tenure --initial-advertise-peer-urls http://10.0.0.1:2380 \
-    --initial-cluster a=http://10.0.0.1:2380,b=http://10.0.0.2:2380,c=http://10.0.0.3:2380 \
-    --bump-revision 1000000000 --mark-compacted`,
+    --initial-cluster a=http://10.0.0.1:2380,b=http://10.0.0.2:2380,c=http://10.0.0.3:2380
+
+  # A move from an etcd that has stopped, with its history.
+  tenure snapshot restore etcd.db --data-dir default.tenure --bump-revision 0`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if !cmd.Flags().Changed("mark-compacted") {
+				r.markCompacted = r.bump > 0
+			}
 			done, err := r.restore(args[0])
 			if err != nil {
 				return err
@@ -88,8 +96,8 @@ fencing tokens go on growing, too; without it they may repeat.
 	f.StringVar(&r.advertisePeer, "initial-advertise-peer-urls", defaultPeerURL, "the member's `URL` for the other members")
 	f.StringVar(&r.cluster, "initial-cluster", "", "all members: `name=url,name=url,…` (default NAME=<initial-advertise-peer-urls>)")
 	f.StringVar(&r.token, "initial-cluster-token", "etcd-cluster", "tells clusters with equal URLs apart")
-	f.Int64Var(&r.bump, "bump-revision", 0, "`revisions` to add to that of the file; with --mark-compacted")
-	f.BoolVar(&r.markCompacted, "mark-compacted", false, "compact all history before the raised revision, so that watches begin anew; with --bump-revision")
+	f.Int64Var(&r.bump, "bump-revision", 1_000_000_000, "`revisions` to add to that of the file; 0 keeps it, and its history")
+	f.BoolVar(&r.markCompacted, "mark-compacted", true, "compact all history before the raised revision, so that watches begin anew")
 	f.BoolVar(&r.skipHash, "skip-hash-check", false, "take a file without a checksum: one that was copied out of an etcd's data directory")
 	o.Register(cmd)
 	return cmd
@@ -100,7 +108,7 @@ func (r restoreOptions) restore(path string) (done restoredSnapshot, err error) 
 	case r.bump < 0:
 		return done, cli.Usagef("--bump-revision %d: want how many revisions to add, more than were written since the file was saved", r.bump)
 	case (r.bump > 0) != r.markCompacted:
-		return done, cli.Usagef("give both of --bump-revision and --mark-compacted, or neither: a raised revision with its history would show clients changes that never were")
+		return done, cli.Usagef("--bump-revision %d with --mark-compacted=%t: history is compacted if the revision is raised, and else kept, for clients would miss changes or see some that never were; leave --mark-compacted out", r.bump, r.markCompacted)
 	}
 	peers, err := parseCluster(cmp.Or(r.cluster, r.name+"="+r.advertisePeer))
 	if err != nil {

@@ -88,36 +88,52 @@ func saveSnapshot(ctx context.Context, at, path string, progress io.Writer) (s s
 		return s, snapshotTrouble(at, err)
 	}
 	defer from.Snapshot.Close()
-	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".part-")
-	if err != nil {
-		return s, cli.Exit(cli.ExitCannotMake, err)
-	}
-	defer os.Remove(file.Name()) // which is gone if all went well
-	n, err := io.Copy(io.MultiWriter(file, newMeter(progress)), from.Snapshot)
-	if err != nil {
-		return s, errors.Join(snapshotTrouble(at, err), file.Close())
-	}
-	if err := errors.Join(file.Sync(), file.Close()); err != nil {
-		return s, fmt.Errorf("save the snapshot: %w", err)
-	}
-	if err := backup.CheckSum(file.Name()); err != nil {
-		return s, cli.Exit(cli.ExitUnavailable, fmt.Errorf("what came from %s is not whole: %w", at, err))
-	}
-	if err := os.Link(file.Name(), path); errors.Is(err, fs.ErrExist) {
-		return s, cli.Exit(cli.ExitCannotMake, fmt.Errorf("%s has appeared meanwhile: name another file", path))
-	} else if err != nil {
-		if err := os.Rename(file.Name(), path); err != nil { // a filesystem without links
-			return s, fmt.Errorf("save the snapshot: %w", err)
+	var n int64
+	err = appear(wal.OS{}, path, func(w io.Writer, part string) (err error) {
+		if n, err = io.Copy(io.MultiWriter(w, newMeter(progress)), from.Snapshot); err != nil {
+			return snapshotTrouble(at, err)
 		}
-	}
-	if err := (wal.OS{}).SyncDir(filepath.Dir(path)); err != nil {
-		return s, fmt.Errorf("save the snapshot: %w", err)
+		if err = backup.CheckSum(part); err != nil {
+			return cli.Exit(cli.ExitUnavailable, fmt.Errorf("what came from %s is not whole: %w", at, err))
+		}
+		return nil
+	})
+	if err != nil {
+		return s, err
 	}
 	h := from.Header
 	return savedSnapshot{
 		File: path, Bytes: n, Revision: h.GetRevision(), Cluster: hexID(h.GetClusterId()), Member: hexID(h.GetMemberId()),
 		Version: from.Version, TookMS: millis(time.Since(began)),
 	}, nil
+}
+
+// appear has a file be at path, whole and durable, or not at all; it replaces none. The file is called part until
+// write has written it.
+func appear(disk wal.FS, path string, write func(w io.Writer, part string) error) error {
+	part := fmt.Sprintf("%s.part-%d", path, os.Getpid())
+	file, err := disk.OpenFile(part, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return cli.Exit(cli.ExitCannotMake, err)
+	}
+	defer disk.Remove(part) // which is gone if path is there by its renaming
+	if err := write(io.NewOffsetWriter(file, 0), part); err != nil {
+		return errors.Join(err, file.Close())
+	}
+	if err := errors.Join(file.Sync(), file.Close()); err != nil {
+		return fmt.Errorf("save %s: %w", path, err)
+	}
+	if err := os.Link(part, path); errors.Is(err, fs.ErrExist) {
+		return cli.Exit(cli.ExitCannotMake, fmt.Errorf("%s has appeared meanwhile: name another file", path))
+	} else if err != nil {
+		if err := disk.Rename(part, path); err != nil { // a filesystem without links
+			return fmt.Errorf("save %s: %w", path, err)
+		}
+	}
+	if err := disk.SyncDir(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("save %s: %w", path, err)
+	}
+	return nil
 }
 
 // snapshotTrouble is an error of the server's as a colleague would put it.

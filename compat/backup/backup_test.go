@@ -131,10 +131,7 @@ func restore(ctx context.Context, t *testing.T, kind server.Kind, m *server.Memb
 		return
 	}
 	args := []string{"snapshot", "restore", path, "--name", m.Name, "--data-dir", m.DataDir,
-		"--initial-advertise-peer-urls", m.PeerURL, "--initial-cluster", cluster, "--initial-cluster-token", "restored"}
-	if bump > 0 {
-		args = append(args, "--bump-revision", fmt.Sprint(bump), "--mark-compacted")
-	}
+		"--initial-advertise-peer-urls", m.PeerURL, "--initial-cluster", cluster, "--initial-cluster-token", "restored", "--bump-revision", fmt.Sprint(bump)}
 	tenure(ctx, t, args...)
 }
 

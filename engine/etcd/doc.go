@@ -18,5 +18,6 @@
 //
 // A token is a revision of the whole store. A cluster that is restored from a backup begins at a
 // smaller revision, and resources that remember tokens refuse all holders until it has caught up.
-// Restore with etcdutl's --bump-revision, larger than the number of writes since the backup.
+// `tenure snapshot restore` raises the revision by itself, etcdutl with --bump-revision: give it more
+// than the number of writes since the backup.
 package etcd

@@ -74,8 +74,8 @@
 //
 // Tokens are revisions of the whole store, and grow as long as its data is kept. A cluster that is made
 // anew, or from a backup, begins at a smaller revision, and resources that remember tokens refuse all
-// holders until it has caught up. Restore with etcdutl's --bump-revision, larger than the number of
-// writes since the backup.
+// holders until it has caught up. `tenure snapshot restore` raises the revision by itself, etcdutl with
+// --bump-revision: give it more than the number of writes since the backup.
 //
 // A holder notices by a watch that its key was deleted (`etcdctl del`), and is lost. But such a deletion
 // gives the name to the next claim before the holder can know.

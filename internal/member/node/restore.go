@@ -27,6 +27,7 @@ type Restoration struct {
 	// another state, or with none, are of another cluster.
 	Digest string
 	Logger *slog.Logger
+	FS     wal.FS // nil: the host's
 }
 
 // ErrNotEmpty: there is something where a directory is to be made.
@@ -34,6 +35,9 @@ var ErrNotEmpty = errors.New("is not empty")
 
 // Restore makes the data directory, whole or not at all, and returns the cluster's ID.
 func Restore(r Restoration) (cluster uint64, err error) {
+	if r.FS == nil {
+		r.FS = wal.OS{}
+	}
 	switch left, err := os.ReadDir(r.DataDir); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -60,21 +64,21 @@ func Restore(r Restoration) (cluster uint64, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	if err := begin(work, id, replica.FoundingSnapshot(replica.FoundedBy(members), r.State), r.Logger); err != nil {
+	if err := begin(work, id, replica.FoundingSnapshot(replica.FoundedBy(members), r.State), wal.Options{FS: r.FS}, r.Logger); err != nil {
 		return 0, err
 	}
 	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return 0, err
 	}
-	if err := os.Rename(work, dir); err != nil {
+	if err := r.FS.Rename(work, dir); err != nil {
 		return 0, err
 	}
-	return id.Cluster, wal.OS{}.SyncDir(filepath.Dir(dir))
+	return id.Cluster, r.FS.SyncDir(filepath.Dir(dir))
 }
 
 // begin writes a log that goes on from a snapshot, and the snapshot.
-func begin(dir string, id identity, snap replica.Snapshot, logger *slog.Logger) (err error) {
-	s, _, err := openStorage(dir, id, wal.Options{}, logger)
+func begin(dir string, id identity, snap replica.Snapshot, opts wal.Options, logger *slog.Logger) (err error) {
+	s, _, err := openStorage(dir, id, opts, logger)
 	if err != nil {
 		return err
 	}

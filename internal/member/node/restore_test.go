@@ -7,12 +7,14 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
+	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
 	"github.com/tenure-lease/tenure/internal/member/backup"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
@@ -225,5 +227,27 @@ func TestHeldStateStays(t *testing.T) {
 	n.Stop()
 	if _, _, err := n.Hold(t.Context()); !errors.Is(err, errStopped) {
 		t.Errorf("held at a member that has stopped: %v", err)
+	}
+}
+
+// The directory is there once its log is durable, and stays there once Restore returns.
+func TestARestoredDirectoryIsDurable(t *testing.T) {
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "a")
+	disk := &waltest.Witness{}
+	r := Restoration{DataDir: dir, Name: "a", Peers: map[string]string{"a": "http://a:2380"}, ClusterToken: "t", State: saved(t, 3), Digest: "d", Logger: slog.New(slog.DiscardHandler), FS: disk}
+	if _, err := Restore(r); err != nil {
+		t.Fatal(err)
+	}
+	calls := disk.Calls()
+	at := slices.IndexFunc(calls, func(c string) bool { return strings.HasPrefix(c, "rename ") && strings.HasSuffix(c, " a") })
+	if at < 0 {
+		t.Fatalf("the directory is not renamed to its name: %q", calls)
+	}
+	if before := calls[:at]; !slices.ContainsFunc(before, func(c string) bool { return strings.HasPrefix(c, "sync ") && strings.Contains(c, "wal") }) {
+		t.Errorf("the log is not durable before the directory has its name: %q", before)
+	}
+	if after, want := calls[at+1:], []string{"syncdir " + filepath.Base(parent)}; !slices.Equal(after, want) {
+		t.Errorf("behind the renaming: %q, want %q", after, want)
 	}
 }
