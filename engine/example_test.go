@@ -25,7 +25,7 @@ func ExampleOpen() {
 	}
 	defer leaser.Close()
 	err = tenure.Do(ctx, leaser, tenure.Claim{Name: "nightly"}, func(ctx context.Context, l tenure.Lease) error {
-		fmt.Println("backing up, with token", l.Token())
+		fmt.Println("backing up, with a token:", l.Token() > 0)
 		return nil
 	})
 	fmt.Println(err)
@@ -33,7 +33,7 @@ func ExampleOpen() {
 	_, err = engine.Open(ctx, "etcd:/10.0.0.1")
 	fmt.Println(errors.Is(err, engine.ErrURL))
 	// Output:
-	// backing up, with token 1
+	// backing up, with a token: true
 	// <nil>
 	// true
 }

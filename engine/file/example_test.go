@@ -44,11 +44,11 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(lease.Holder(), "has token", lease.Token())
+	fmt.Println(lease.Holder(), "has a token:", lease.Token() > 0)
 	_, err = leaser.TryAcquire(ctx, tenure.Claim{Name: "nightly", Holder: "host-2"})
 	fmt.Println("held:", errors.Is(err, tenure.ErrHeld))
 	// Output:
-	// host-1 has token 1
+	// host-1 has a token: true
 	// held: true
 }
 

@@ -36,12 +36,12 @@ func Example() {
 	}
 	defer leaser.Close()
 	err = tenure.Do(ctx, leaser, tenure.Claim{Name: "nightly"}, func(ctx context.Context, l tenure.Lease) error {
-		fmt.Println("backing up, with token", l.Token())
+		fmt.Println("backing up, with a token:", l.Token() > 0)
 		return nil
 	})
 	fmt.Println(err)
 	// Output:
-	// backing up, with token 1
+	// backing up, with a token: true
 	// <nil>
 }
 
