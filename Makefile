@@ -1,12 +1,34 @@
 # The verbs of this repository. `make` prints this help.
 .DEFAULT_GOAL := help
-.PHONY: help build lab test race modules modules-long upgrade vet fuzz fuzz-draw bench sim wholesim mutants draw survivors worlds-draw compare nightly
+.PHONY: help build static man completion deb lab test race modules modules-long upgrade vet fuzz fuzz-draw bench sim wholesim mutants draw survivors worlds-draw compare nightly
 
 help: ## print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 build: ## build bin/tenure
 	go build -o bin/tenure ./cmd/tenure
+
+# The same sources make the same file, wherever they are built: paths are left out, and the version is
+# that of the commit.
+STATIC ?= bin/static/tenure
+static: ## build bin/static/tenure: no libraries, the same bytes on each machine
+	CGO_ENABLED=0 go build -trimpath -buildvcs=auto -ldflags '-s -w -buildid=' -o '$(STATIC)' ./cmd/tenure
+
+man: ## write the manual pages to bin/man
+	rm -rf bin/man && mkdir -p bin/man
+	go test ./cmd/tenure -run '^TestManPages$$' -count=1 -man "$(CURDIR)/bin/man"
+	gzip -9n bin/man/*.1
+
+completion: static ## write what shells need to complete commands to bin/completion
+	mkdir -p bin/completion
+	for shell in bash zsh fish; do bin/static/tenure completion $$shell >bin/completion/tenure.$$shell || exit 1; done
+
+# A commit without a tag is older than each version: Debian sorts 0.0.0~ before 0.0.0.
+VERSION ?= $(or $(shell git describe --tags --match 'v[0-9]*' 2>/dev/null | sed 's/^v//; s/-/+/; y/-/./'),$(shell git log -1 --date=format:%Y%m%d%H%M%S --format='0.0.0~%cd.%h'))
+ARCH ?= $(shell go env GOARCH)
+deb: static man completion ## pack bin/tenure_VERSION_ARCH.deb
+	cd dist && go build -o ../bin/nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
+	VERSION='$(VERSION)' ARCH='$(ARCH)' SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) bin/nfpm package -f dist/debian/nfpm.yaml -p deb -t bin/
 
 lab: ## build bin/tenure-lab: simulated worlds, figures of papers, comparisons; it does not ship
 	go build -o bin/tenure-lab ./cmd/tenure-lab

@@ -38,6 +38,16 @@ var unrun = map[string][]string{
 		"tenure lock nightly --at flease:///run/tenure/peer.sock -- ./backup.sh",
 		"tenure peer --self a:7000 --peers a:7000,b:7000,c:7000      # on a; likewise on b and c",
 	},
+	"docs/install.md": {
+		"docker build -f dist/container/Dockerfile -t tenure .",
+		"docker compose -f dist/container/compose.yaml up",
+		"kubectl apply -f dist/kubernetes/statefulset.yaml",
+		"make deb                                       # bin/tenure_VERSION_ARCH.deb",
+		"make static                                    # bin/static/tenure; the same sources make the same bytes",
+		"sudo dpkg -i bin/tenure_*.deb",
+		"sudo install bin/static/tenure /usr/local/bin/",
+		"sudo systemctl enable --now tenure             # returns when a majority of the members is there",
+	},
 	"docs/library.md": {
 		"go get github.com/tenure-lease/tenure",
 		"go mod edit -replace github.com/tenure-lease/tenure=../tenure",

@@ -156,6 +156,7 @@ var span = regexp.MustCompile("`([^`\n]+)`")
 func TestPagesNameCommands(t *testing.T) {
 	flags := map[string]bool{}
 	root := rootCommand()
+	root.InitDefaultCompletionCmd("completion")
 	for _, c := range commands(root) {
 		c.InitDefaultHelpFlag()
 		c.Flags().VisitAll(func(f *pflag.Flag) { flags["--"+f.Name] = true })
