@@ -146,9 +146,12 @@ func TestWhatIsWaitedFor(t *testing.T) {
 	if r.writeAtOnce(); len(r.persists) != 1 {
 		t.Error("without news a record is written")
 	}
-	r.onDurable(durable{Record: Record{Snapshot: &raftpb.Snapshot{Metadata: snapshotAt(8, 2)}, Entries: []*raftpb.Entry{entryAt(9, 2, 1)}}})
-	if r.writes.underWay != 0 || r.tail.snap.GetIndex() != 8 || r.tail.first() != 9 || r.tail.last() != 9 {
-		t.Errorf("behind a durable snapshot of 8 and an entry, the log is from %d to %d, and %d records are under way", r.tail.first(), r.tail.last(), r.writes.underWay)
+	r.onDurable(durable{Record: Record{Snapshot: &raftpb.Snapshot{Metadata: snapshotAt(8, 2)}}})
+	if r.writes.underWay != 0 || r.tail.snap.GetIndex() != 8 || r.tail.first() != 9 || r.tail.last() != 8 {
+		t.Fatalf("behind a durable snapshot of 8 the log is from %d to %d, and %d records are under way", r.tail.first(), r.tail.last(), r.writes.underWay)
+	}
+	if r.onDurable(durable{Record: Record{Entries: []*raftpb.Entry{entryAt(9, 2, 1)}}}); r.tail.last() != 9 {
+		t.Errorf("an entry behind it is durable, and the log is up to %d", r.tail.last())
 	}
 }
 
