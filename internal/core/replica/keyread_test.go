@@ -260,8 +260,12 @@ func TestWhoReadsAsTheLeader(t *testing.T) {
 		r := s.members[0].r
 		c.change(r)
 		got := r.reads.reading(r.moment, r.raft)
-		if got.leads != c.want || got.self != 1 || got.now != r.now || got.until != r.reads.until(r.moment) || got.patience != r.cfg.patience() || got.last != r.last || got.positions != r.reads.positions {
+		if got.leads != c.want || got.self != 1 || got.now != r.now || got.until != r.reads.until(r.moment) || got.patience != r.cfg.patience() || got.last != r.last || got.unsettled || got.positions != r.reads.positions {
 			t.Errorf("%s reads by %+v, want as the leader: %v", name, got, c.want)
+		}
+		r.reads.settings = []uint64{r.last}
+		if got := r.reads.reading(r.moment, r.raft); !got.unsettled {
+			t.Errorf("%s has a division that is not applied, and reads by %+v", name, got)
 		}
 	}
 }

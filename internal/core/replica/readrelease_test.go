@@ -467,6 +467,12 @@ func TestReleasesSettleTheMembers(t *testing.T) {
 	if len(r.reads.memberships) != 1 {
 		t.Errorf("a change of the membership is released, and there count %+v", r.reads.memberships)
 	}
+	commit := r.reads.committed
+	r.reads.ledger.Begin(r.term, r.reads.memberships)
+	r.reads.committed = 1
+	if r.reads.release(r.moment, &r.effects, r.raft); r.reads.committed != commit {
+		t.Errorf("a leader without reports knows that all up to %d is committed, and takes %d for it", commit, r.reads.committed)
+	}
 	r = s.members[1].r
 	r.leader, r.reads.committed = 2, 1
 	if r.reads.release(r.moment, &r.effects, r.raft); r.reads.committed != 1 {
