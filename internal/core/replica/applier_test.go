@@ -399,3 +399,26 @@ func (f *fullDisk) Write(p []byte) (int, error) {
 	f.room -= len(p)
 	return len(p), nil
 }
+
+// A cluster may begin with a state. Its snapshot is behind Genesis, and all of it may be seen.
+func TestAClusterThatBeginsWithAState(t *testing.T) {
+	store := kv.New()
+	if _, err := store.Put(&pb.PutRequest{Key: []byte("k"), Value: []byte("v")}); err != nil {
+		t.Fatal(err)
+	}
+	snap := FoundingSnapshot(FoundedBy([]*pb.Member{{ID: 1}, {ID: 2}}), store)
+	var buf bytes.Buffer
+	n, err := snap.WriteTo(&buf)
+	if err != nil || n != int64(buf.Len()) {
+		t.Fatalf("a snapshot of %d bytes is said to have %d, %v", buf.Len(), n, err)
+	}
+	a := NewApplier(1, 7)
+	if err := a.Restore(&buf, snap.Index, snap.Term); err != nil {
+		t.Fatal(err)
+	}
+	in := a.Restored()
+	if in.Index != 2 || in.Term != 1 || in.Released != 2 || len(in.Roster.Members) != 2 || in.UsersUsed || a.Store().Revision() != store.Revision() {
+		t.Errorf("a cluster begins with entry %d of term %d, released up to %d, and %d members, at revision %d", in.Index, in.Term, in.Released, len(in.Roster.Members), a.Store().Revision())
+	}
+	snap.Release()
+}

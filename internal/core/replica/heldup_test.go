@@ -48,6 +48,8 @@ func TestMembersThatHoldUp(t *testing.T) {
 		{"an entry that is not committed", func(k *keyOrder) { k.missed[0].entries, k.missed[1].entries = []uint64{14}, []uint64{14} }, nil},
 		{"an entry that all have", func(k *keyOrder) { k.missed[1].entries = []uint64{10} }, nil},
 		{"an entry that one has", func(k *keyOrder) { k.missed[1].entries = []uint64{11} }, []machine.NodeID{3}},
+		{"the last of several that one lacks", func(k *keyOrder) { k.missed[1].entries = []uint64{10, 11, 12} }, []machine.NodeID{2, 3}},
+		{"the last of several that is committed", func(k *keyOrder) { k.missed[1].entries = []uint64{10, 11, 14} }, []machine.NodeID{3}},
 		{"an entry that was released", func(k *keyOrder) { k.missed[1].entries = []uint64{12}; k.log.release(12) }, nil},
 		{"a change of the holders", func(k *keyOrder) { k.fences = []uint64{12} }, []machine.NodeID{2, 3}},
 		{"all of them", func(k *keyOrder) {

@@ -202,3 +202,39 @@ func TestEachPartOfAKeyLeaseCounts(t *testing.T) {
 		}
 	}
 }
+
+// A reader that goes by the lease needs what every state has, and sees what is committed. No keys are no question.
+func TestWhatAKeyLeaseSays(t *testing.T) {
+	l := &KeyLease{Until: 5, floor: 3, commit: 7, self: 1}
+	for _, tt := range []struct {
+		keys keyspan.Set
+		want KeysReady
+		ok   bool
+	}{
+		{key("k"), KeysReady{Index: 3, UpTo: 7, Local: true}, true},
+		{append(key("k"), key("m")...), KeysReady{Index: 3, UpTo: 7, Local: true, Exact: true}, true},
+		{nil, KeysReady{Index: 3, UpTo: 7, Local: true}, false},
+	} {
+		if got, ok := l.Ready(tt.keys); got != tt.want || ok != tt.ok {
+			t.Errorf("%v may be read: %+v, %v, want %+v, %v", tt.keys, got, ok, tt.want, tt.ok)
+		}
+	}
+}
+
+// Keys that are released, behind one that is held, are looked through again only when twice as many have come: each look
+// takes as long as there are keys.
+func TestHowOftenKeysAreTidied(t *testing.T) {
+	var u invisible
+	var table keyspan.Table
+	add := func(n int) {
+		for range n {
+			i := uint64(len(u.entries) + 1)
+			table.Add(i, key("k"), nil)
+			u.add(i, key("k"))
+		}
+	}
+	add(maxInvisible + 1)
+	if u.tidy(&table); u.tidied != maxInvisible+1 || len(u.keys) != maxInvisible+1 {
+		t.Errorf("of %d keys that are held, %d are left, and %d were when they were looked through", maxInvisible+1, len(u.keys), u.tidied)
+	}
+}

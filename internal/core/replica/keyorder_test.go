@@ -280,6 +280,10 @@ func TestWhoMustHaveAnEntry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	strict, err := EncodeRequest(wrapperspb.String("all"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	kept := entryOfPuts(t, 2, 10, "k")
 	keep(kept.Data)
 	meant := &batch{Term: 1, From: 1, Requests: []Propose{{Body: policy}}}
@@ -291,6 +295,8 @@ func TestWhoMustHaveAnEntry(t *testing.T) {
 		{"a leader's first", &raftpb.Entry{Index: new(uint64(10)), Term: new(uint64(2))}, "fences [10], divisions [9], missed []"},
 		{"a change of the members", changeEntry(t, 10, 2, RemoveMember(2)), "fences [10], divisions [9], missed []"},
 		{"a division", entryOf(10, policy), "fences [10], divisions [9 10], missed []"},
+		{"a policy", entryOf(10, strict), "fences [10], divisions [9 10], missed []"},
+		{"a division beside puts", entryOf(10, putOf(t, "k"), policy, putOf(t, "m")), "fences [10], divisions [9 10], missed []"},
 		{"a division for another term", &raftpb.Entry{Index: new(uint64(10)), Term: new(uint64(2)), Data: meant.encode()}, "fences [], divisions [9], missed []"},
 		{"a division that makes no sense", entryOf(10, []byte{kindReadCells, 0xff}), "fences [], divisions [9], missed []"},
 		{"a put", entryOfPuts(t, 2, 10, "k"), "fences [], divisions [9], missed [by nobody: 10]"},

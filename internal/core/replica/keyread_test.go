@@ -2,6 +2,7 @@ package replica
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -259,8 +260,139 @@ func TestWhoReadsAsTheLeader(t *testing.T) {
 		r := s.members[0].r
 		c.change(r)
 		got := r.reads.reading(r.moment, r.raft)
-		if got.leads != c.want || got.self != 1 || got.now != r.now || got.until != r.reads.until(r.moment) || got.patience != r.cfg.patience() || got.last != r.last || got.positions != r.reads.positions {
+		if got.leads != c.want || got.self != 1 || got.now != r.now || got.until != r.reads.until(r.moment) || got.patience != r.cfg.patience() || got.last != r.last || got.unsettled || got.positions != r.reads.positions {
 			t.Errorf("%s reads by %+v, want as the leader: %v", name, got, c.want)
 		}
+		r.reads.settings = []uint64{r.last}
+		if got := r.reads.reading(r.moment, r.raft); !got.unsettled {
+			t.Errorf("%s has a division that is not applied, and reads by %+v", name, got)
+		}
+	}
+}
+
+// A read of one key may name it more than once. A range is more than one key.
+func TestWhatIsReadTogether(t *testing.T) {
+	for _, tt := range []struct {
+		keys keyspan.Set
+		want bool
+	}{
+		{nil, false},
+		{key("a"), false},
+		{append(key("a"), key("a")...), false},
+		{append(key("a"), key("b")...), true},
+		{append(append(key("a"), key("a")...), key("b")...), true},
+		{keyspan.Set{{Key: []byte("a"), End: []byte("b")}}, true},
+		{append(key("a"), keyspan.Span{Key: []byte("a"), End: []byte{0}}), true},
+	} {
+		if got := together(tt.keys); got != tt.want {
+			t.Errorf("a read of %v is of keys together: %v, want %v", tt.keys, got, tt.want)
+		}
+	}
+}
+
+// A leader beyond doubt reads a key that it holds past an entry that it keeps, as the key was before that entry, and
+// as far as the log is committed. It reads past no other entry, and nobody else does.
+func TestReadsPastWhatIsKept(t *testing.T) {
+	divided := []conf{{9, readSetting{quorumlease.Static, division(t)}}}
+	for _, tt := range []struct {
+		name   string
+		key    string
+		change func(k *keyOrder, at *reading)
+		want   *KeysReady // nil: it waits
+	}{
+		{"a key that the leader keeps an entry of", "k", func(*keyOrder, *reading) {}, &KeysReady{Index: 11, UpTo: 11, Local: true}},
+		{"a key of which less is committed", "k", func(_ *keyOrder, at *reading) { at.committed = 10 }, &KeysReady{Index: 10, UpTo: 10, Local: true}},
+		{"at a leader in doubt", "k", func(_ *keyOrder, at *reading) { at.leads = false }, nil},
+		{"at a leader that keeps no such entry", "k", func(k *keyOrder, _ *reading) { k.own = []uint64{11, 13} }, nil},
+		{"a key that another holds", "z", func(k *keyOrder, _ *reading) { k.confs = divided }, nil},
+		{"a key that the leader holds, too", "k", func(k *keyOrder, _ *reading) { k.confs = divided }, &KeysReady{Index: 11, UpTo: 11, Local: true}},
+		{"while a snapshot hides what is released", "k", func(k *keyOrder, _ *reading) { k.blind = true }, nil},
+	} {
+		r := keyReader(9)
+		k := &r.reads.keys
+		for i, name := range []string{"x", "y", tt.key, "x"} {
+			k.appended(entryOfPuts(t, 2, uint64(10+i), name))
+		}
+		k.own = []uint64{12}
+		k.read(r.now, ReadKeys{ID: 5, Keys: key(tt.key)})
+		at := reading{positions: positions{committed: 13}, self: 1, now: r.now, until: machine.Never, patience: time.Second, leads: true}
+		tt.change(k, &at)
+		got := k.mayRead(at)
+		if tt.want == nil {
+			if len(got) > 0 || len(k.reads) != 1 {
+				t.Errorf("a read %s: %+v, want it to wait", tt.name, got)
+			}
+			continue
+		}
+		tt.want.ID = 5
+		if !reflect.DeepEqual(got, []KeysReady{*tt.want}) || len(k.reads) > 0 {
+			t.Errorf("a read of %s: %+v, want %+v", tt.name, got, *tt.want)
+		}
+	}
+}
+
+// A member that reads a key under its lease waits for what its log has of that key, and for nothing else, committed
+// or not. At the end of the lease it asks, and nothing is asked twice, or of what is known.
+func TestReadsUnderALease(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		entries   []string // from 10 on
+		release   []uint64
+		committed uint64
+		until     machine.Mono // of 5
+		keys      keyspan.Set
+		want      *KeysReady // nil: it waits
+		asks      bool
+	}{
+		{"that the log does not touch", []string{"x"}, nil, 9, 6, key("k"), &KeysReady{UpTo: 9, Local: true}, false},
+		{"that a released entry has changed", []string{"x", "k", "x"}, []uint64{11}, 12, 6, key("k"), &KeysReady{Index: 11, UpTo: 12, Local: true}, false},
+		{"that is released and not known to be committed", []string{"x", "k"}, []uint64{11}, 10, 6, key("k"), &KeysReady{Index: 11, UpTo: 10, Local: true}, false},
+		{"that an entry is to change", []string{"k"}, nil, 10, 6, key("k"), nil, false},
+		{"at the end of the lease", []string{"x"}, nil, 10, 5, key("k"), nil, true},
+		{"of which another is read with it at the end of the lease", []string{"x"}, nil, 10, 5, append(key("k"), key("m")...), &KeysReady{UpTo: 10, Exact: true, ByLog: true}, false},
+	} {
+		r := keyReader(9)
+		k := &r.reads.keys
+		for i, name := range tt.entries {
+			k.appended(entryOfPuts(t, 2, uint64(10+i), name))
+		}
+		for _, i := range tt.release {
+			k.release(i)
+		}
+		k.read(5, ReadKeys{ID: 5, Keys: tt.keys})
+		got := k.mayRead(reading{positions: positions{committed: tt.committed}, self: 1, now: 5, until: tt.until, patience: time.Second})
+		var want []KeysReady
+		if tt.want != nil {
+			tt.want.ID = 5
+			want = []KeysReady{*tt.want}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("a read of a key %s: %+v, want %+v", tt.name, got, want)
+		}
+		if asks := k.unasked() == 1; asks != tt.asks || len(k.questions()) != k.unasked() {
+			t.Errorf("a read of a key %s asks the leader: %v, want %v", tt.name, asks, tt.asks)
+		}
+	}
+	k := &keyOrder{revealed: revealed{reads: []*keyRead{{known: true}, {asked: true}, {known: true, asked: true}, {}, {together: true}}}}
+	if got := k.questions(); k.unasked() != 2 || len(got) != 2 || got[0] != k.reads[3] || got[1] != k.reads[4] {
+		t.Errorf("of reads of keys of which one is known, one is asked for and one both, %d have to be asked for, and %d are, want 2", k.unasked(), len(got))
+	}
+}
+
+// Behind a snapshot of which a part is not released, no read of a key is answered, whatever a round has found.
+func TestNoReadBehindAHiddenSnapshot(t *testing.T) {
+	k := &keyReader(9).reads.keys
+	k.start(20, 15, readSetting{policy: quorumlease.AllByKey}, nil)
+	k.read(5, ReadKeys{ID: 5, Keys: key("k")})
+	k.read(5, ReadKeys{ID: 6, Keys: append(key("k"), key("m")...)})
+	k.reads[0].confirmed(12)
+	at := reading{positions: positions{committed: 20}, self: 1, now: 5, until: machine.Never, patience: time.Second, leads: true}
+	if got := k.mayRead(at); len(got) > 0 || len(k.reads) != 2 {
+		t.Errorf("of a snapshot of 20 that is released up to 15, reads are answered %+v", got)
+	}
+	k.releaseThrough(20)
+	k.stillBlind()
+	if got := k.mayRead(at); len(got) != 2 || len(k.reads) != 0 {
+		t.Errorf("of a snapshot that is released, reads are answered %+v, want two", got)
 	}
 }

@@ -127,9 +127,7 @@ func (k *keyOrder) assured(i uint64) {
 // release notes that one entry is released: those that depend on it may be, too.
 func (k *keyOrder) release(i uint64) {
 	k.log.release(i)
-	if i > k.through {
-		k.fresh = append(k.fresh, i)
-	}
+	k.fresh = append(k.fresh, i) // the report leaves out what is before through
 	list := k.behind[i]
 	delete(k.behind, i)
 	for _, next := range list {
@@ -155,9 +153,7 @@ func (k *keyOrder) learn(commit uint64) {
 		if i > upTo || k.heldBack(i) {
 			return false
 		}
-		if i > k.through {
-			k.fresh = append(k.fresh, i)
-		}
+		k.fresh = append(k.fresh, i)
 		return true
 	})
 	for i := range k.log.unreleased() {

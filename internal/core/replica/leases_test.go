@@ -418,3 +418,24 @@ func TestNoTimeBeforeAllAreLoaded(t *testing.T) {
 	ls.revive(machine.Mono(time.Hour), []int64{1, 9})
 	checkHeap(t, ls, 2)
 }
+
+// A lease may be over while the removal of its checkpoint is on its way. The removal moves nothing then.
+func TestACheckpointRemovedFromALeaseThatIsOver(t *testing.T) {
+	const start = machine.Mono(time.Hour)
+	ls := countingLeases(start, 1, 2)
+	l := ls.table[1]
+	l.mark, l.clearing = &mark{6000, 6000}, true
+	ls.heap.remove(l)
+	l.expiring = true
+	func() {
+		defer func() {
+			if p := recover(); p != nil {
+				t.Errorf("a checkpoint is removed from a lease that is being ended: %v", p)
+			}
+		}()
+		ls.changed(start, []leaseChange{{ID: 1, Kind: leaseCheckpointed}})
+	}()
+	if l.clearing || l.mark != nil || !l.expiring || l.slot >= 0 || ls.heap.Len() != 1 {
+		t.Errorf("a lease that is being ended is %+v, and %d leases wait for their time, want 1", *l, ls.heap.Len())
+	}
+}

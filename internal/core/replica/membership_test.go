@@ -373,3 +373,24 @@ func TestWhoMayBePromoted(t *testing.T) {
 		t.Error("a member that cannot be reached may be promoted")
 	}
 }
+
+// A change says of which member it is, what it does, and where that is to be found.
+func TestWhatAChangeSays(t *testing.T) {
+	urls := []string{"http://a:1", "http://b:2"}
+	for _, tt := range []struct {
+		cc   *raftpb.ConfChange
+		kind raftpb.ConfChangeType
+		urls []string
+	}{
+		{AddMember(9, urls, false), raftpb.ConfChangeAddNode, urls},
+		{AddMember(9, urls, true), raftpb.ConfChangeAddLearnerNode, urls},
+		{UpdateMember(9, urls), raftpb.ConfChangeUpdateNode, urls},
+		{PromoteMember(9), raftpb.ConfChangeAddNode, nil},
+		{RemoveMember(9), raftpb.ConfChangeRemoveNode, nil},
+	} {
+		var m pb.Member
+		if err := proto.Unmarshal(tt.cc.GetContext(), &m); err != nil || tt.cc.GetNodeId() != 9 || tt.cc.GetType() != tt.kind || !slices.Equal(m.PeerURLs, tt.urls) || (len(tt.cc.GetContext()) > 0) != (tt.urls != nil) {
+			t.Errorf("a change of type %v says %v, with the URLs %q; want %v, %q", tt.cc.GetType(), tt.cc, m.PeerURLs, tt.kind, tt.urls)
+		}
+	}
+}

@@ -229,8 +229,9 @@ func TestWhatPromisesCallForIsDone(t *testing.T) {
 	if rl.reported.lapse != r.now {
 		t.Errorf("a report that is called for now is due in %v", rl.reported.lapse.Sub(r.now))
 	}
-	if rl.calledFor(r.moment, &r.effects, 3, PromiseEffects{}); len(r.sends) != len(want) {
-		t.Errorf("nothing is called for, and %+v is sent", r.sends[len(want):])
+	r.sends = nil
+	if rl.calledFor(r.moment, &r.effects, 3, PromiseEffects{}); len(r.sends) > 0 {
+		t.Errorf("nothing is called for, and %+v is sent", r.sends)
 	}
 }
 

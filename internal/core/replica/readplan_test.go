@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -300,5 +301,196 @@ func TestTheSettingsOfAPlanner(t *testing.T) {
 	}
 	if len(c.ReadLeases.Planner.Members) != 1 {
 		t.Errorf("the member's own settings became %+v", c.ReadLeases.Planner)
+	}
+}
+
+// A planner is told all that members have told since the plan before: how far they are from others, what was
+// read and written there, and which of them are given up or back. Counts that cannot be read tell it nothing.
+func TestWhatAPlannerIsTold(t *testing.T) {
+	r, p := plannerOfThree()
+	by := r.reads.planning(r.moment)
+	planner := func() *placement.Planner {
+		t.Helper()
+		pl, err := placement.NewPlanner(r.cfg.planner(by.policy, by.voters, nil), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pl
+	}
+	of := func(from machine.NodeID, body []byte, trips ...roundTrip) observation {
+		return observation{from, counts{Trips: trips, Body: body}}
+	}
+	other := placement.NewCounter(32)
+	other.Read([]byte("k"))
+	p.planner = planner()
+	want := planner()
+	for round, step := range []struct {
+		observed []observation
+		down     []machine.NodeID
+	}{
+		{[]observation{of(2, readsOf("k", 30), roundTrip{1, 30 * time.Millisecond}, roundTrip{3, 50 * time.Millisecond}), of(3, readsOf("k", 20), roundTrip{1, 10 * time.Millisecond})}, []machine.NodeID{2}},
+		{[]observation{of(1, readsOf("m", 40)), of(1, readsOf("k", 40)), of(2, []byte("nonsense"), roundTrip{1, 90 * time.Millisecond}), of(3, other.Take().Encode())}, []machine.NodeID{3}},
+		{nil, nil},
+	} {
+		now := machine.Mono(time.Duration(round+1) * time.Minute)
+		plan := &Plan{planner: p.planner, now: now, observed: step.observed, members: []machine.NodeID{1, 2, 3}, down: step.down}
+		made := plan.Make()
+		for _, o := range step.observed {
+			for _, trip := range o.Trips {
+				want.RTT(o.from, trip.Member, trip.Time)
+			}
+			if c, err := placement.DecodeCounts(o.Body); err == nil && c.Buckets == 16 {
+				if err := want.Observe(o.from, c); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for _, m := range plan.members {
+			want.Down(m, slices.Contains(step.down, m))
+		}
+		cells, _ := want.Plan(now)
+		if !reflect.DeepEqual(p.planner, want) || !made.cells.Equal(cells) || made.plan != plan {
+			t.Errorf("at plan %d the planner knows %+v and plans %v, want %+v and %v", round+1, p.planner, made.cells, want, cells)
+		}
+	}
+}
+
+// Single keys and ranges are counted as such, and by the division in force. Of writes single keys are, together
+// and for the member that they came from. No range was read here much of late, whatever is known of the key that
+// it begins with.
+func TestWhatIsCounted(t *testing.T) {
+	r, p := plannerOfThree()
+	reads := keyspan.Set{{Key: []byte("a")}, {Key: []byte("c"), End: []byte("k")}}
+	writes := keyspan.Set{{Key: []byte("a")}, {Key: []byte("f"), End: []byte("g")}, {Key: []byte("b")}}
+	want := placement.NewCounter(16)
+	p.follow(r.moment, readSetting{policy: quorumlease.Quorum, cells: division(t)})
+	want.Follow(division(t))
+	for range 4 {
+		p.read(reads)
+		p.wrote(2, writes)
+		want.ReadRange([]byte("a"), nil)
+		want.ReadRange([]byte("c"), []byte("k"))
+		want.Write(2, []byte("a"), []byte("b"))
+	}
+	p.read(keyspan.Set{{Key: []byte("z")}}) // in a cell of the division
+	want.Read([]byte("z"))
+	p.counted = p.counter.Take()
+	if want := want.Take(); !reflect.DeepEqual(p.counted, want) {
+		t.Errorf("reads of %v and writes of %v are counted as\n%+v, want\n%+v", reads, writes, p.counted, want)
+	}
+	for _, tt := range []struct {
+		keys keyspan.Set
+		want bool
+	}{
+		{key("a"), true},
+		{key("b"), false}, // it was written only
+		{keyspan.Set{{Key: []byte("a"), End: []byte("b")}}, false},
+		{keyspan.Set{{Key: []byte("a"), End: []byte("b")}, {Key: []byte("a")}}, true},
+		{nil, false},
+	} {
+		if got := p.readHere(tt.keys); got != tt.want {
+			t.Errorf("%v was read here much: %v, want %v", tt.keys, got, tt.want)
+		}
+	}
+	p.counter = nil
+	p.read(reads)
+	if p.wrote(2, writes); !p.readHere(key("b")) {
+		t.Error("while nothing is counted, some keys are known not to be read here")
+	}
+}
+
+// A leadership begins once an entry of it is released. It begins with the division that the log has last, to which
+// the leader itself is added at once, and with nothing else of the leadership before. What this member has counted
+// outlasts it.
+func TestWhatALeadershipPlansFrom(t *testing.T) {
+	r, p := plannerOfThree()
+	r.now = machine.Mono(time.Hour)
+	stale := func() {
+		p.planner, p.policy, p.since, p.stalled = new(placement.Planner), quorumlease.Cost, 7, []machine.NodeID{3}
+		p.heard, p.observed, p.underWay, p.ready = []teller{{Member: 2}}, []observation{{from: 2}}, new(Plan), division(t)
+	}
+	p.seq, p.trips, p.counted, p.next = 5, []roundTrip{{2, 1}}, placement.Counts{Buckets: 16}, machine.Never
+	stale()
+	counter := p.counter
+	p.restart()
+	if p.planner != nil || p.underWay != nil || p.ready != nil || len(p.observed)+len(p.heard) > 0 {
+		t.Errorf("under another leader there is a planner %v, a plan on its way %v and one that is ready %v, %d counts, and %d members were heard",
+			p.planner != nil, p.underWay != nil, p.ready != nil, len(p.observed), len(p.heard))
+	}
+	if p.seq != 5 || len(p.trips) != 1 || p.counted.Buckets != 16 || p.next != machine.Never || p.counter != counter {
+		t.Errorf("under another leader a member has forgotten what it counts itself: %+v", p)
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(by *planning)
+		begins bool
+		ready  bool
+		counts bool
+	}{
+		{"with a division", func(by *planning) { by.latest.cells = division(t) }, true, true, true},
+		{"without a division", func(*planning) {}, true, false, true},
+		{"before an entry of it is released", func(*planning) { r.visibleTerm-- }, false, false, true},
+		{"at a follower", func(*planning) { r.leader = 2 }, false, false, true},
+		{"with more members than a division may name", func(by *planning) {
+			e := *by.electorate
+			for id := machine.NodeID(100); len(e.voters) <= 64; id++ {
+				e.voters = append(e.voters, id)
+			}
+			by.electorate = &e
+		}, false, false, false},
+	} {
+		had := r.moment
+		p.counter = counter
+		stale()
+		p.planner = nil
+		by := r.reads.planning(r.moment)
+		by.settled = false // so that what is ready waits
+		tt.change(&by)
+		p.turn(r.moment, &r.effects, by)
+		if begins := p.planner != nil; begins != tt.begins || (p.counter != nil) != tt.counts {
+			t.Errorf("a leadership %s begins to plan: %v, and reads are counted: %v; want %v, %v", tt.name, begins, p.counter != nil, tt.begins, tt.counts)
+		}
+		if r.moment = had; !tt.begins {
+			continue
+		}
+		if p.policy != quorumlease.Quorum || p.since != r.now || len(p.stalled)+len(p.observed)+len(p.heard) > 0 || p.underWay != nil {
+			t.Errorf("a leadership %s plans for %s from %v on, with %d that were stalled, %d counts, %d that were heard, and a plan on its way: %v",
+				tt.name, p.policy, p.since, len(p.stalled), len(p.observed), len(p.heard), p.underWay != nil)
+		}
+		if (p.ready != nil) != tt.ready || tt.ready && !slices.Equal(p.ready.Members(), []machine.NodeID{1, 2, 3}) {
+			t.Errorf("a leadership %s proposes %v at once, want a division: %v", tt.name, p.ready, tt.ready)
+		}
+	}
+}
+
+// Learners tell counts and hold keys as voters do. Of counts for a plan that is not made, the latest are kept.
+// What was told does not change with what a member measures later.
+func TestCountsOfAllMembers(t *testing.T) {
+	r, p := plannerOfThree()
+	r.reads.voters, r.reads.learners = []machine.NodeID{1, 2}, []machine.NodeID{3}
+	for seq := range uint64(20) {
+		p.told(r.moment, &r.reads.electorate, 3, counts{Boot: 1, Seq: seq + 1})
+	}
+	if n := len(p.observed); n == 0 || n > 3 || p.observed[n-1].Seq != 20 || p.observed[n-1].from != 3 {
+		t.Fatalf("a learner has told its counts 20 times, and of them are kept: %+v", p.observed)
+	}
+	p.plan(r.moment, &r.effects, r.reads.planning(r.moment))
+	if plan := p.underWay; plan == nil || !slices.Equal(plan.members, []machine.NodeID{1, 2, 3}) {
+		t.Errorf("a plan is made of %+v, want one for all members", plan)
+	}
+	r.leader = 2
+	p.answered(2, 80)
+	p.turn(r.moment, &r.effects, r.reads.planning(r.moment))
+	p.next = r.now
+	p.turn(r.moment, &r.effects, r.reads.planning(r.moment))
+	p.answered(2, 8)
+	if m := r.sends[len(r.sends)-1].Body.(counts); !slices.Equal(m.Trips, []roundTrip{{2, 80}}) || !slices.Equal(p.trips, []roundTrip{{2, 71}}) {
+		t.Errorf("the leader was told trips %v, and by now they are %v", m.Trips, p.trips)
+	}
+	if p.due() != p.next {
+		t.Errorf("counts are to be told at %v, and the alarm is at %v", p.next, p.due())
+	}
+	if p.counter = nil; p.due() != machine.Never {
+		t.Errorf("nothing is counted, and the alarm is at %v", p.due())
 	}
 }

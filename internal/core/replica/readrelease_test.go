@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -377,6 +378,167 @@ func TestWhichLeaderJudges(t *testing.T) {
 		if judges := rl.committed == commit; judges != tt.judges || (rl.released == commit) != judges || (rl.version > version) != judges || rl.far != tt.far {
 			t.Errorf("a leader %s: committed up to %d, released up to %d, others are to be told %v, others judged %v; want that it judges: %v, %v",
 				tt.name, rl.committed, rl.released, rl.version > version, rl.far, tt.judges, tt.far)
+		}
+	}
+}
+
+// In key order a follower that has the reports finds out by itself what is released, but for what its leader keeps. Each
+// time that something becomes visible, the news change. While the log turns to strict order, only what is released
+// is given to the Applier; that order begins when nothing that was given is held or open.
+func TestWhatAFollowerReleases(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		change   func(r *Replica)
+		outcomes []Outcome // without committed entries
+		version  uint64
+		given    uint64
+		on       bool
+	}{
+		{"by reports", func(*Replica) {}, []Outcome{Released{Through: 10, Apart: []uint64{12}}}, 1, 12, true},
+		{"without the leader's word that it knows", func(r *Replica) { r.reads.keys.news.Horizon = 0 }, nil, 0, 12, true},
+		{"while the order ends", func(r *Replica) { r.reads.setting.policy = quorumlease.All }, []Outcome{Released{Through: 10, Apart: []uint64{12}}}, 1, 9, false},
+		{"while the order ends, and the leader knows more", func(r *Replica) {
+			r.reads.setting.policy, r.reads.released = quorumlease.All, 11
+		}, []Outcome{Released{Through: 10, Apart: []uint64{12}}}, 1, 11, true},
+		{"when the order has ended", func(r *Replica) {
+			r.reads.setting.policy, r.reads.held, r.reads.committed = quorumlease.All, nil, 9
+		}, nil, 0, 9, false},
+		{"when the order has ended, and not all is applied", func(r *Replica) {
+			r.reads.setting.policy, r.reads.held, r.reads.committed, r.reads.applied = quorumlease.All, nil, 9, 8
+		}, nil, 0, 9, true},
+		{"when the order has ended, and something is held", func(r *Replica) {
+			r.reads.setting.policy, r.reads.held, r.reads.committed, r.reads.handedOut = quorumlease.All, nil, 9, 10
+			r.reads.applied = 10
+		}, nil, 0, 10, true},
+	} {
+		s := newStageOf(t, ReadLeases{Policy: quorumlease.All, Idle: -1})
+		for _, command := range []string{"elect 1", "pass 500ms"} {
+			s.do(command)
+		}
+		r := keyReader(9)
+		r.cfg.ID, r.self, r.leader, r.term, r.last = 2, 2, 1, s.members[1].r.term, 12
+		r.raft = s.members[1].r.raft
+		rl := &r.reads
+		rl.count(quorumlease.Memberships{{Index: 1, Voters: []machine.NodeID{1, 2, 3}}})
+		rl.ledger.Begin(r.term, rl.memberships)
+		for _, m := range []machine.NodeID{1, 2} {
+			rl.ledger.Report(m, quorumlease.Report{Boot: 1, Term: r.term, Durable: 12})
+		}
+		k := &rl.keys
+		k.told, k.news = 9, quorumlease.News{Term: r.term, Released: 9, Horizon: 9}
+		for i, name := range []string{"a", "k", "b"} {
+			e := entryOfPuts(t, r.term, uint64(10+i), name)
+			if name == "k" {
+				keep(e.Data)
+			}
+			rl.held = append(rl.held, e)
+			k.appended(e)
+		}
+		rl.committed, rl.handedOut, rl.applied, rl.released, rl.version = 12, 9, 9, 9, 0
+		tt.change(r)
+		rl.release(r.moment, &r.effects, r.raft)
+		var outcomes []Outcome
+		for _, out := range r.outcomes {
+			if c, ok := out.(Committed); !ok {
+				outcomes = append(outcomes, out)
+			} else if !c.Held {
+				t.Errorf("%s: entries are given to be seen", tt.name)
+			}
+		}
+		if !reflect.DeepEqual(outcomes, tt.outcomes) || rl.version != tt.version || rl.handedOut != tt.given || k.on != tt.on {
+			t.Errorf("%s: %+v, the news change %d times, entries up to %d are given, in key order: %v; want %+v, %d, %d, %v", tt.name, outcomes, rl.version, rl.handedOut, k.on, tt.outcomes, tt.version, tt.given, tt.on)
+		}
+	}
+}
+
+// A change of the membership that is released in a turn counts in that turn. One that takes itself for the leader judges
+// nothing, if raft does not.
+func TestReleasesSettleTheMembers(t *testing.T) {
+	s := newStageOf(t, ReadLeases{Policy: quorumlease.All, Idle: -1})
+	for _, command := range []string{"elect 1", "pass 500ms"} {
+		s.do(command)
+	}
+	r := s.members[0].r
+	r.reads.count(r.reads.memberships.With(quorumlease.Membership{Index: r.reads.committed, Voters: []machine.NodeID{1, 2}}))
+	if len(r.reads.memberships) != 2 {
+		t.Fatalf("the memberships are %+v", r.reads.memberships)
+	}
+	r.reads.release(r.moment, &r.effects, r.raft)
+	if len(r.reads.memberships) != 1 {
+		t.Errorf("a change of the membership is released, and there count %+v", r.reads.memberships)
+	}
+	commit := r.reads.committed
+	r.reads.ledger.Begin(r.term, r.reads.memberships)
+	r.reads.committed = 1
+	if r.reads.release(r.moment, &r.effects, r.raft); r.reads.committed != commit {
+		t.Errorf("a leader without reports knows that all up to %d is committed, and takes %d for it", commit, r.reads.committed)
+	}
+	r = s.members[1].r
+	r.leader, r.reads.committed = 2, 1
+	if r.reads.release(r.moment, &r.effects, r.raft); r.reads.committed != 1 {
+		t.Errorf("a follower that takes itself for the leader judges what is committed up to %d", r.reads.committed)
+	}
+}
+
+// In key order, replaced entries hold nothing. A snapshot that is being loaded makes no more visible than was before it.
+func TestKeyOrderFollowsTheLog(t *testing.T) {
+	r := keyReader(9)
+	r.last = 9
+	rl := &r.reads
+	rl.noteAppended(r.moment, []*raftpb.Entry{entryOfPuts(t, 1, 10, "a"), entryOfPuts(t, 1, 11, "b")})
+	r.last = 11
+	rl.noteAppended(r.moment, []*raftpb.Entry{entryOfPuts(t, 2, 10, "c")})
+	if got := slices.Collect(rl.keys.log.unreleased()); !slices.Equal(got, []uint64{10}) || rl.keys.log.Keys().LastTouch(key("a")) != 0 || rl.keys.log.Keys().LastTouch(key("c")) != 10 {
+		t.Errorf("where entry 10 has replaced two, the entries %d are held, and a is changed by entry %d", got, rl.keys.log.Keys().LastTouch(key("a")))
+	}
+	rl.released = 25
+	rl.noteSnapshot(r.moment, &r.effects, 20)
+	if rl.keys.through != 9 || !rl.keys.blind {
+		t.Errorf("while a snapshot of 20 is loaded, all up to %d is visible, want 9", rl.keys.through)
+	}
+}
+
+// Writes are counted request by request: those of a lease that ends as a state has them, and none of a request that
+// cannot be read.
+func TestWhichWritesAreCounted(t *testing.T) {
+	revoke := bodyOf(t, kindRevoke, &pb.LeaseRevokeRequest{ID: 7})
+	txn := bodyOf(t, kindTxn, &pb.TxnRequest{Success: []*pb.RequestOp{putOp(&pb.PutRequest{Key: []byte("k")})}})
+	for _, tt := range []struct {
+		name   string
+		bodies [][]byte
+		want   map[string]uint64
+		pairs  int
+	}{
+		{"puts", [][]byte{putOf(t, "a"), putOf(t, "b"), putOf(t, "a")}, map[string]uint64{"a": 20, "b": 10}, 0},
+		{"the end of a lease", [][]byte{revoke}, map[string]uint64{"of 7": 10, "and 7": 10}, 1},
+		{"what cannot be read", [][]byte{putOf(t, "a"), append(slices.Clone(txn), 0xff)}, map[string]uint64{"a": 10, "k": 0}, 0},
+	} {
+		r := keyReader(9)
+		r.leader, r.term, r.last = 1, 2, 9
+		rl := &r.reads
+		rl.keys.leaseKeys = func(int64) [][]byte { return [][]byte{[]byte("of 7"), []byte("and 7")} }
+		rl.plans.counter = placement.NewCounter(16)
+		for i := range uint64(10) {
+			e := &raftpb.Entry{Index: new(10 + i), Term: new(uint64(2))}
+			b := &batch{Term: 2, From: 3}
+			for _, body := range tt.bodies {
+				b.Requests = append(b.Requests, Propose{Body: body})
+			}
+			e.Data = b.encode()
+			rl.noteAppended(r.moment, []*raftpb.Entry{e})
+		}
+		got := rl.plans.counter.Take()
+		for name, want := range tt.want {
+			n := uint64(0)
+			if writes := got.Of([]byte(name)).Writes; len(writes) > 0 {
+				n = writes[0]
+			}
+			if n != want {
+				t.Errorf("of ten entries with %s, %d writes of %s are counted, want %d", tt.name, n, name, want)
+			}
+		}
+		if len(got.Pairs) != tt.pairs {
+			t.Errorf("of ten entries with %s, %d pairs of keys are counted as written together, want %d", tt.name, len(got.Pairs), tt.pairs)
 		}
 	}
 }

@@ -275,7 +275,6 @@ func (r *Replica) onRestored(in Restored) {
 	r.leases.init(in.Leases)
 	r.proposals.restored(&r.effects, in.Term)
 	r.afterApply(in.Index)
-	r.settleAsks()
 }
 
 // enrolled learns of the members.

@@ -326,3 +326,248 @@ func TestAFollowersRoundsEndAtOnce(t *testing.T) {
 		t.Errorf("a follower that has 9 committed is answered 12: readers are told %+v, %d asks are confirmed, %d rounds are late; want %+v, 1, 0", r.outcomes, len(asks), len(rs.late), want)
 	}
 }
+
+// Under its lease a leader answers at once all that waits for a round: its own reads and asks, questions and asks
+// of others, and what rounds on their way are for. The answers leave in the same turn. No round sets out.
+func TestWhatALeaseAnswersAtOnce(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(r *Replica)
+		sends  []any
+		done   bool // a read
+		known  bool // what a read of keys needs
+	}{
+		{"a read", func(r *Replica) { r.rounds.wanted = 5 }, nil, true, false},
+		{"a read in a round", func(r *Replica) {
+			r.rounds.wanted, r.rounds.flying = 5, []round{{id: 7, reads: 5, since: r.now}}
+		}, nil, true, false},
+		{"another's ask", func(r *Replica) {
+			r.asks.inbox = []askBatch{{asker: asker{2, 7}, asks: []leaseAsk{{ID: 3, Lease: 9}}}}
+		}, []any{leaseAnswers{Boot: 7, Answers: []AnswerLease{{ID: 3, Lease: 9}}}}, false, false},
+		{"an ask in a round", func(r *Replica) {
+			r.rounds.flying = []round{{id: 7, since: r.now, asks: []askBatch{{asker: asker{2, 7}, asks: []leaseAsk{{ID: 3, Lease: 9}}}}}}
+		}, []any{leaseAnswers{Boot: 7, Answers: []AnswerLease{{ID: 3, Lease: 9}}}}, false, false},
+		{"another's question", func(r *Replica) { r.rounds.inbox = []question{{asker{2, 7}, 31, nil}} }, []any{readAnswer{Boot: 7, Round: 31}}, false, false},
+		{"another's question about a key", func(r *Replica) { r.rounds.inbox = []question{{asker{3, 8}, 32, key("k")}} }, []any{readAnswer{Boot: 8, Round: 32}}, false, false},
+		{"a read of a key", func(r *Replica) { r.reads.keys.reads = []*keyRead{{ReadKeys: ReadKeys{ID: 1, Keys: key("k")}}} }, nil, false, true},
+	} {
+		s := newStageOf(t, ReadLeases{Policy: quorumlease.All, Idle: -1})
+		for _, command := range []string{"elect 1", "pass 500ms"} {
+			s.do(command)
+		}
+		r := s.members[0].r
+		r.rounds.wanted, r.rounds.done = 4, 4
+		r.outcomes, r.sends = nil, nil
+		tt.change(r)
+		r.turnRounds()
+		var sends []any
+		for _, env := range r.sends {
+			if a, ok := env.Body.(readAnswer); ok && a.Index == r.Status().Commit {
+				a.Index = 0
+				env.Body = a
+			}
+			sends = append(sends, env.Body)
+		}
+		var want []Outcome
+		if tt.done {
+			want = []Outcome{ReadReady{Number: 5, Index: r.Status().Commit}}
+		}
+		waits := len(r.asks.inbox) + len(r.rounds.inbox) + len(r.rounds.flying) + r.reads.keys.unasked()
+		if !reflect.DeepEqual(sends, tt.sends) || !reflect.DeepEqual(r.outcomes, want) || waits > 0 {
+			t.Errorf("%s: a leader under its lease sends %+v and tells readers %+v, want %+v and %+v; %d things wait", tt.name, sends, r.outcomes, tt.sends, want, waits)
+		}
+		for _, q := range r.reads.keys.reads {
+			if q.known != tt.known || q.need != r.Status().Commit {
+				t.Errorf("%s needs entry %d, known: %v, want %d", tt.name, q.need, q.known, r.Status().Commit)
+			}
+		}
+	}
+}
+
+// A round sets out for each kind of thing that waits for one, and takes with it all that waits. Nothing that a
+// round on its way is for needs another.
+func TestWhatARoundSetsOutFor(t *testing.T) {
+	waits := []struct {
+		name   string
+		change func(r *Replica)
+	}{
+		{"nothing", func(*Replica) {}},
+		{"a read", func(r *Replica) { r.rounds.wanted = 5 }},
+		{"an ask", func(r *Replica) { r.asks.inbox = []askBatch{{asker: asker{2, 7}}} }},
+		{"another's question", func(r *Replica) { r.rounds.inbox = []question{{asker{2, 7}, 31, nil}} }},
+		{"all of these", func(r *Replica) {
+			r.rounds.wanted, r.asks.inbox, r.rounds.inbox = 6, []askBatch{{asker: asker{3, 8}}}, []question{{asker{3, 8}, 32, key("k")}}
+		}},
+	}
+	for _, tt := range waits {
+		s := newStage(t)
+		for _, command := range []string{"elect 1", "pass 200ms"} {
+			s.do(command)
+		}
+		r := s.members[0].r
+		r.rounds = rounds{id: 7, wanted: 4, done: 4}
+		tt.change(r)
+		asks, questions := r.asks.inbox, r.rounds.inbox
+		r.turnRounds()
+		var want []round
+		if tt.name != "nothing" {
+			want = []round{{id: 7, reads: r.rounds.wanted, asks: asks, questions: questions, since: r.now}}
+		}
+		r.turnRounds() // nothing waits any more
+		if !reflect.DeepEqual(r.rounds.flying, want) || len(r.asks.inbox)+len(r.rounds.inbox) > 0 {
+			t.Errorf("where %s waits, the rounds %+v set out, want %+v; %d asks and %d questions wait on", tt.name, r.rounds.flying, want, len(r.asks.inbox), len(r.rounds.inbox))
+		}
+		if len(questions) > 0 && len(r.rounds.flying) > 0 {
+			r.rounds.inbox = append(r.rounds.inbox, question{asker{2, 9}, 99, nil}) // it comes while the round is on its way
+			if got := r.rounds.flying[0].questions[0].round; got == 99 {
+				t.Error("a question that comes later is taken for one that was there before the round")
+			}
+		}
+	}
+}
+
+// Rounds that were late end as soon as all behind them is committed, each of them, and their asks are answered.
+func TestLateRoundsEndInTheirTurn(t *testing.T) {
+	s := newStage(t)
+	for _, command := range []string{"elect 1", "pass 200ms"} {
+		s.do(command)
+	}
+	r := s.members[0].r
+	commit := r.reads.committed
+	late := func(index, reads uint64, boot uint64) lateRounds {
+		return lateRounds{index, []round{{reads: reads, asks: []askBatch{{asker: asker{2, boot}, asks: []leaseAsk{{ID: 1, Lease: 9}}}}}}}
+	}
+	r.rounds.late = []lateRounds{late(commit-1, 5, 7), late(commit, 6, 8), late(commit+1, 7, 9)}
+	r.rounds.wanted, r.rounds.done, r.outcomes = 7, 4, nil
+	r.turnRounds()
+	if want := []Outcome{ReadReady{Number: 5, Index: commit - 1}, ReadReady{Number: 6, Index: commit}}; !reflect.DeepEqual(r.outcomes, want) || len(r.rounds.late) != 1 || len(r.rounds.flying) > 0 {
+		t.Errorf("committed up to %d, readers are told %+v, want %+v; %d rounds are late, %d set out", commit, r.outcomes, want, len(r.rounds.late), len(r.rounds.flying))
+	}
+	if want := []answers{{asker{2, 7}, []AnswerLease{{ID: 1, Lease: 9}}}, {asker{2, 8}, []AnswerLease{{ID: 1, Lease: 9}}}}; !reflect.DeepEqual(r.asks.outbox, want) {
+		t.Errorf("committed up to %d, the asks are answered %+v, want %+v", commit, r.asks.outbox, want)
+	}
+}
+
+// A follower asks once about all keys that are read there. The leader waits with a question until a round has
+// confirmed it, unless the asker and it are a majority of the voters; then it answers by its commit index of that
+// moment. A follower, and a leader that has no vote, vouch for nothing.
+func TestQuestionsToALeader(t *testing.T) {
+	asked := readAsk{Boot: 7, Round: 31, Keys: key("k")}
+	for _, tt := range []struct {
+		name   string
+		member int
+		change func(r *Replica)
+		waits  bool
+		answer bool
+	}{
+		{"a leader of three", 0, func(*Replica) {}, false, true},
+		{"a leader that knows of less to be committed", 0, func(r *Replica) { r.reads.committed-- }, false, true},
+		{"a leader of four", 0, func(r *Replica) { r.tail.conf.Voters = []uint64{1, 2, 3, 4} }, true, false},
+		{"a leader without a vote", 0, func(r *Replica) { r.tail.conf.Voters = []uint64{2, 3} }, true, false},
+		{"a leader asked by a learner", 0, func(r *Replica) { r.tail.conf.Voters = []uint64{1, 3} }, true, false},
+		{"a leader without an entry of its term", 0, func(r *Replica) { r.visibleTerm-- }, true, false},
+		{"a follower", 1, func(*Replica) {}, false, false},
+		{"one that takes itself for the leader", 1, func(r *Replica) { r.leader = 2 }, true, false},
+	} {
+		s := newStage(t)
+		for _, command := range []string{"elect 1", "pass 200ms"} {
+			s.do(command)
+		}
+		r := s.members[tt.member].r
+		from := machine.NodeID(2 - tt.member)
+		r.sends, r.rounds.inbox = nil, nil
+		tt.change(r)
+		r.asked(from, asked)
+		var sends []machine.Envelope
+		if tt.answer {
+			sends = []machine.Envelope{{From: 1, To: 2, Body: readAnswer{Boot: 7, Round: 31, Index: r.Status().Commit}}}
+		}
+		var inbox []question
+		if tt.waits {
+			inbox = []question{{asker{from, 7}, 31, key("k")}}
+		}
+		if !reflect.DeepEqual(r.sends, sends) || !reflect.DeepEqual(r.rounds.inbox, inbox) {
+			t.Errorf("%s answers %+v, and %+v wait for a round; want %+v, %+v", tt.name, r.sends, r.rounds.inbox, sends, inbox)
+		}
+	}
+
+	s := newStage(t)
+	for _, command := range []string{"elect 1", "pass 200ms"} {
+		s.do(command)
+	}
+	r := s.members[1].r
+	r.sends = nil
+	r.rounds.id = 5
+	r.reads.keys.reads = []*keyRead{{ReadKeys: ReadKeys{Keys: key("a")}}, {asked: true, ReadKeys: ReadKeys{Keys: key("b")}}, {ReadKeys: ReadKeys{Keys: key("c")}, together: true}, {known: true, ReadKeys: ReadKeys{Keys: key("d")}}}
+	r.turnRounds()
+	if want := []machine.Envelope{{From: 2, To: 1, Body: readAsk{Boot: 1, Round: 5, Keys: append(key("a"), key("c")...)}}}; !reflect.DeepEqual(r.sends, want) {
+		t.Errorf("a follower that reads two keys asks %+v, want %+v", r.sends, want)
+	}
+}
+
+// A leader's round answers questions about some keys by what the log has of these keys, and all others by the end
+// of the log, once that is committed. Each question is answered once.
+func TestWhatAConfirmedRoundAnswers(t *testing.T) {
+	r := keyReader(9)
+	r.leader = 1
+	r.reads.far = true
+	k := &r.reads.keys
+	k.appended(entryOfPuts(t, 2, 10, "a"))
+	k.appended(entryOfPuts(t, 2, 11, "b"))
+	r.last = 12
+	reads := []*keyRead{{ReadKeys: ReadKeys{Keys: key("a")}}, {ReadKeys: ReadKeys{Keys: key("x")}}}
+	r.rounds.flying = []round{
+		{id: 1, questions: []question{{asker{2, 7}, 31, key("b")}, {asker{2, 7}, 32, nil}, {asker{3, 8}, 33, key("x")}}, keys: reads[:1]},
+		{id: 2, keys: reads[1:]},
+	}
+	r.rounds.confirmed(r.moment, &r.effects, readContext(2), r.reads.bound(r.moment, 9))
+	sends := []machine.Envelope{{From: 1, To: 2, Body: readAnswer{Boot: 7, Round: 31, Index: 11}}, {From: 1, To: 3, Body: readAnswer{Boot: 8, Round: 33, Index: 9}}}
+	if !reflect.DeepEqual(r.sends, sends) {
+		t.Errorf("the questions are answered %+v, want %+v", r.sends, sends)
+	}
+	if reads[0].need != 10 || reads[1].need != 9 || !reads[0].known || !reads[1].known {
+		t.Errorf("reads of keys need the entries %d and %d, want 10 and 9", reads[0].need, reads[1].need)
+	}
+	r.sends = nil
+	r.rounds.onCommitted(&r.effects, 12)
+	if want := []machine.Envelope{{From: 1, To: 2, Body: readAnswer{Boot: 7, Round: 32, Index: 12}}}; !reflect.DeepEqual(r.sends, want) {
+		t.Errorf("when all is committed, the questions are answered %+v, want %+v", r.sends, want)
+	}
+}
+
+// Where keys are divided, a leader answers questions about keys that it holds at once, under its lease. All others
+// wait for a round, and in doubt these do, too.
+func TestQuestionsUnderADivision(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		change  func(r *Replica)
+		answers []uint64
+		flying  []uint64
+	}{
+		{"under a lease", func(*Replica) {}, []uint64{31}, []uint64{32, 33}},
+		{"without a lease", func(r *Replica) { r.reads.wanted = 0 }, nil, []uint64{31, 32, 33}},
+	} {
+		s := newStageOf(t, ReadLeases{Policy: quorumlease.All, Idle: -1})
+		for _, command := range []string{"elect 1", "pass 500ms"} {
+			s.do(command)
+		}
+		r := s.members[0].r
+		r.reads.keys.start(r.last, r.last, readSetting{quorumlease.Static, division(t)}, nil)
+		r.rounds.inbox = []question{{asker{2, 7}, 31, key("a")}, {asker{2, 7}, 32, key("z")}, {asker{3, 8}, 33, nil}}
+		r.sends = nil
+		tt.change(r)
+		r.turnRounds()
+		var answers, flying []uint64
+		for _, env := range r.sends {
+			answers = append(answers, env.Body.(readAnswer).Round)
+		}
+		for _, f := range r.rounds.flying {
+			for _, q := range f.questions {
+				flying = append(flying, q.round)
+			}
+		}
+		if !slices.Equal(answers, tt.answers) || !slices.Equal(flying, tt.flying) {
+			t.Errorf("a leader %s answers the questions %d at once, and %d wait for a round; want %d, %d", tt.name, answers, flying, tt.answers, tt.flying)
+		}
+	}
+}

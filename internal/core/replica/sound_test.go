@@ -407,3 +407,48 @@ func randomMessage(t testing.TB, rnd *rand.Rand, to *member) *raftpb.Message {
 	}
 	return m
 }
+
+// Until the next Ready, a message may have made the log shorter, never longer. A level counts that is told in this
+// leadership. The first complaint is told however early it is, and entries have requests that are not empty.
+func TestWhatAMessageLeavesBehind(t *testing.T) {
+	s := newStage(t)
+	for _, command := range []string{"elect 1", "pass 200ms"} {
+		s.do(command)
+	}
+	f := s.members[1].r
+	commit := f.raft.BasicStatus().HardState.GetCommit()
+	put := func(index uint64) *raftpb.Entry { return logEntry(index, f.term, encodedPut(t, 1, index, f.term)) }
+	message := func(index uint64, entries ...*raftpb.Entry) *raftpb.Message {
+		return &raftpb.Message{Type: raftpb.MsgApp.Enum(), From: new(uint64(1)), To: new(uint64(2)), Term: new(f.term), Index: &index, LogTerm: new(f.term), Entries: entries}
+	}
+	f.stepRaft(1, message(commit, put(commit+1), put(commit+2)))
+	if f.least != commit {
+		t.Errorf("a message makes the log longer, and it reaches %d at least before the next Ready, want %d", f.least, commit)
+	}
+	f.Ready()
+	if f.least != commit+2 {
+		t.Errorf("behind the Ready the log reaches %d at least, want %d", f.least, commit+2)
+	}
+	f.stepRaft(1, message(commit, put(commit+1)))
+	if f.least != commit+1 {
+		t.Errorf("a message may have cut the log to %d, and it reaches %d at least", commit+1, f.least)
+	}
+
+	r := s.members[0].r
+	for _, term := range []uint64{r.term - 1, r.term} {
+		r.levels = levels{}
+		r.stepRaft(2, &raftpb.Message{Type: raftpb.MsgAppResp.Enum(), From: new(uint64(2)), To: new(uint64(1)), Term: &term, Index: new(uint64(1)), Context: levelContext})
+		if _, known := r.levels[2]; known != (term == r.term) {
+			t.Errorf("in term %d a level that was told in term %d is known: %v", r.term, term, known)
+		}
+	}
+
+	log := &complaints{}
+	r.cfg.Logger, r.now, r.complained = log, 1, 0
+	if r.complain(2, errUnsound); len(log.said) != 1 {
+		t.Errorf("the first complaint is told as %q", log.said)
+	}
+	if err := soundBatch((&batch{Term: 1, From: 1, Requests: []Propose{{ID: 1}}}).encode()); err == nil {
+		t.Error("a batch with an empty request is sound")
+	}
+}

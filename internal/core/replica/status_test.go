@@ -176,3 +176,13 @@ func TestGenesis(t *testing.T) {
 		t.Errorf("a cluster begins with %+v", log)
 	}
 }
+
+// Where nothing is held, nothing waits.
+func TestNothingHeldWaitsForNoTime(t *testing.T) {
+	r := keyReader(9)
+	r.now, r.leader = machine.Mono(time.Hour), 1
+	r.reads.waits.committed(12, 1)
+	if got := r.reads.status(r.moment); got.Held != 0 || got.HeldFor != 0 || len(got.WaitsFor) > 0 {
+		t.Errorf("nothing is held, and %d entries wait for %v, for members %d", got.Held, got.HeldFor, got.WaitsFor)
+	}
+}

@@ -63,7 +63,6 @@ func (l *touchLog) Add(e *raftpb.Entry, keysOf func(lease int64) [][]byte) *Touc
 // resolve adds the keys of the leases that t ends.
 func (l *touchLog) resolve(t *Touch, keysOf func(lease int64) [][]byte) {
 	slices.Sort(t.ended)
-	t.ended = slices.Compact(t.ended)
 	for _, a := range l.attached {
 		if a.lease == 0 {
 			t.barrier()

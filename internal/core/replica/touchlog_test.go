@@ -95,6 +95,15 @@ func TestTouchLogLeaseKeys(t *testing.T) {
 	if got, want := touchLogOf(t, many, revoke).scratch.Keys.Writes.String(), `{["0000", "1000"), "1000"}`; got != want {
 		t.Errorf("a large lease: got %s, want %s", got, want)
 	}
+	few := func(id int64) [][]byte { return many(id)[:maxLeaseKeys] }
+	if got := len(touchLogOf(t, few, revoke).scratch.Keys.Writes); got != maxLeaseKeys {
+		t.Errorf("a lease of %d keys: %d keys are touched", maxLeaseKeys, got)
+	}
+	compact := bodyOf(t, kindCompact, &pb.CompactionRequest{Revision: 2})
+	all := new(touchLog)
+	if got := all.Add(entryOf(2, revoke, compact), noKeys); got.resolved || len(got.ended) > 0 || !got.all || got.Keys.Writes.String() != `{["", …)}` {
+		t.Errorf("the end of a lease beside a compaction: %s is touched, by a state: %v, want all by the entry itself", got.Keys.Writes, got.resolved)
+	}
 	l := touchLogOf(t, noKeys, put)
 	l.Truncate(2)
 	if l.Add(entryOf(2, revoke), noKeys); len(l.scratch.Keys.Writes) != 0 {

@@ -323,7 +323,7 @@ func TestUsersWaitForAllMembers(t *testing.T) {
 		{"one is of an earlier version", levels{2: usersLevel, 3: keepsLevel}, true, false, usersUnknown},
 		{"there were users before", levels{2: usersLevel}, true, true, accepted},
 	} {
-		r.levels, r.usersUsed, r.leadership.since = tt.known, tt.used, r.now
+		r.levels, r.usersUsed, r.leadership.since = tt.known, tt.used, r.now.Add(1-r.cfg.electionTimeout())
 		if tt.late {
 			r.leadership.since = r.now.Add(-r.cfg.electionTimeout())
 		}
