@@ -22,6 +22,7 @@ type guard struct {
 	env     []string
 	signals <-chan os.Signal // forwarded
 	jobs    chan os.Signal   // SIGTSTP and SIGCONT
+	shell   func() bool      // reports whether another process can make us go on when we are stopped
 	events  *events
 	words   io.Writer // for the operator
 

@@ -27,7 +27,7 @@ func (g *guard) catchStops() (restore func()) {
 // suspend stops the group and then us, and all of our job if the terminal asked for it:
 // it has told the command's group alone. It returns when we go on.
 func (g *guard) suspend(group *group, byTerminal bool) {
-	if !controlled() {
+	if !g.shell() {
 		if group.tty { // no other process would make the command go on
 			g.proceed(group)
 		}

@@ -42,6 +42,9 @@ func front() {
 	g := &group{processes: nobody{}, id: other.Process.Pid}
 	g.resume()
 	fmt.Println("the group that goes on:", foreground() == other.Process.Pid, g.tty)
+	g.tty = false
+	g.resume()
+	fmt.Println("and again:", foreground() == other.Process.Pid, g.tty)
 	passTerminal(us)
 	ours := &group{processes: nobody{}, id: us}
 	passTerminal(other.Process.Pid)
@@ -62,7 +65,7 @@ func TestWhichGroupHasTheTerminal(t *testing.T) {
 	job.Stdin, job.Stderr = screen, os.Stderr
 	job.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	out, err := job.Output()
-	if want := "the command\nthen us: true <nil>\nthe group that goes on: true true\nstill another: true false\n"; err != nil || string(out) != want {
+	if want := "the command\nthen us: true <nil>\nthe group that goes on: true true\nand again: true true\nstill another: true false\n"; err != nil || string(out) != want {
 		t.Errorf("the terminal has %q, %v; want %q", out, err, want)
 	}
 }

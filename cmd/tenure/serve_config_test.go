@@ -73,6 +73,15 @@ peer-transport-security:
 	}
 }
 
+// A section or a setting without a value is none, as in a file whose lines were taken out.
+func TestSettingsWithoutAValue(t *testing.T) {
+	for text, want := range map[string]int{"client-transport-security:\nname:\n": 0, "peer-transport-security:\n  cert-file:\nname: a\n": 1, "": 0, "# nothing\n": 0} {
+		if settings, err := readConfigFile(write(t, "tenure.yaml", text)); err != nil || len(settings) != want {
+			t.Errorf("%q has the settings %q, %v; want %d", text, settings, err, want)
+		}
+	}
+}
+
 // A value of the file is as its flag takes it: numbers as they are written, and lists with commas, whatever is in them.
 func TestSettingsAsText(t *testing.T) {
 	for want, value := range map[string]any{

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/host/clock"
@@ -416,5 +418,64 @@ func TestShepherdOutlivesTheGroup(t *testing.T) {
 	awaitEnd(leaving{looks: &left}, 7)
 	if left != 0 {
 		t.Errorf("the shepherd goes while its group is there: %d looks are left, want 0", left)
+	}
+}
+
+// The end of a group is noticed within a tenth of a second, however long it takes.
+func TestTheEndOfAGroupIsNoticedSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		awaitEnd(&stuck{begun.Add(time.Hour + time.Millisecond)}, 7)
+		if took := time.Since(begun); took > time.Hour+101*time.Millisecond {
+			t.Errorf("a group ends after an hour, and this is noticed after %v", took)
+		}
+	})
+}
+
+// A shepherd has our name for people who list processes, and says its errors where we do. That another takes its place is said there, too.
+func TestAShepherdIsKnownAsOurs(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(self, link); err != nil {
+		t.Fatal(err)
+	}
+	said, err := os.Create(filepath.Join(dir, "said"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	stderr := os.Stderr
+	os.Stderr = said
+	defer func() { os.Stderr = stderr }()
+	s := &shepherd{}
+	if err := s.startAs(link); err != nil {
+		t.Fatal(err)
+	}
+	defer s.dismiss()
+	proc := fmt.Sprintf("/proc/%d", s.process.Pid)
+	if line, err := os.ReadFile(proc + "/cmdline"); err == nil { // Linux
+		if want := fmt.Sprintf("%s\x00shepherd\x00%d\x00", os.Args[0], os.Getpid()); string(line) != want {
+			t.Errorf("the command line of a shepherd is %q, want %q", line, want)
+		}
+		if errs, err := os.Readlink(proc + "/fd/2"); err != nil || errs != said.Name() {
+			t.Errorf("a shepherd says its errors in %q, %v; want %q", errs, err, said.Name())
+		}
+	}
+	s.watch(4711)
+	_ = s.process.Kill()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+		s.until(clock.After(clock.System, time.Hour))
+		s.told = 0 // or it is not told again
+		words, err := os.ReadFile(said.Name())
+		if err != nil || string(words) == "tenure: the process that watches over the command was killed; another one does so now\n" {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("a shepherd was killed and replaced, and said is %q", words)
+		}
 	}
 }

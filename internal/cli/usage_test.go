@@ -45,6 +45,7 @@ func TestWrongUsage(t *testing.T) {
 		"state nosuch":                `"nosuch" is no command of prog state: prog state --help lists them`,
 		"help nosuch":                 `"nosuch" is no command of prog`,
 		"help group nosuch":           `"nosuch" is no command of prog group`,
+		"help group nosuch either":    `"nosuch" is no command of prog group`,
 		"completion nosuch":           `"nosuch" is no command of prog completion`,
 		"group show":                  "an argument is missing: write prog group show NAME",
 		"group show a b":              `"b" is too much: write prog group show NAME`,

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"runtime/debug"
+	"strings"
+	"testing"
+
+	"github.com/tenure-lease/tenure"
+)
+
+// A command that has ended has closed its store, and so left its handle to others.
+func TestCommandsCloseTheirStore(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // which closes forgotten descriptors
+	at := "file://" + t.TempDir()
+	if out, err := command(t, "lease", "init", "--at", at, "--single-host", "--delay", "50ms"); err != nil {
+		t.Fatalf("%s, %v", out, err)
+	}
+	run := func(args string) func() {
+		return func() {
+			root := rootCommand()
+			root.SetOut(io.Discard)
+			root.SetErr(io.Discard)
+			root.SetArgs(append(strings.Fields(args), "--at", at))
+			if err := root.Execute(); err != nil && !strings.Contains(err.Error(), "nothing is decided") {
+				t.Errorf("tenure %s: %v", args, err)
+			}
+		}
+	}
+	held, err := openAt(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	if _, err := held.Acquire(t.Context(), tenure.Claim{Name: "held"}); err != nil {
+		t.Fatal(err)
+	}
+	untilALine := func(do func(context.Context, io.Writer) error) func() {
+		return func() {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if err := do(ctx, writerTo(func(string) { cancel() })); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for name, do := range map[string]func(){
+		"lock": func() {
+			_ = lock(t.Context(), &tenancy{claim: tenure.Claim{Name: "n"}, at: at, argv: []string{"true"}}, &every{}, wait{})
+		},
+		"elect": func() {
+			_ = elect(t.Context(), &tenancy{claim: tenure.Claim{Name: "n"}, at: at, argv: []string{"true"}}, true, "")
+		},
+		"listen": untilALine(func(ctx context.Context, w io.Writer) error {
+			return listenLeaders(ctx, &tenancy{claim: tenure.Claim{Name: "n"}, at: at}, "table", w)
+		}),
+		"watch":    untilALine(func(ctx context.Context, w io.Writer) error { return watchAt(ctx, at, "", "table", w, io.Discard) }),
+		"complete": func() { _, _ = completeNames(&at)(nil, nil, "") },
+		"list":     run("lease list"), "show": run("lease show n"), "break": run("lease break n --yes"), "reset": run("lease reset n"), "agree": run("agree n"),
+	} {
+		do() // the first opens what stays
+		before := openFiles(t)
+		const n = 4
+		for range n {
+			do()
+		}
+		if after := openFiles(t); after >= before+n {
+			t.Errorf("%s has ended %d times, and instead of %d files %d are open", name, n, before, after)
+		}
+	}
+}
+
+// openFiles counts the descriptors of this process.
+func openFiles(t *testing.T) int {
+	t.Helper()
+	files, err := os.ReadDir("/dev/fd")
+	if err != nil {
+		t.Skip(err)
+	}
+	return len(files)
+}
