@@ -410,6 +410,9 @@ func TestAGuardHearsStopsWhileThereIsACommand(t *testing.T) {
 	if _, err := g.run([]string{"/no/such/command"}); err == nil {
 		t.Fatal("a command that is not there has run")
 	}
+	if g.halt == nil {
+		t.Error("a guard with a command cannot stop itself")
+	}
 	_ = syscall.Kill(os.Getpid(), syscall.SIGCONT)
 	if <-survived; len(g.jobs) > 0 {
 		t.Errorf("the command has ended, and its guard hears %v", <-g.jobs)

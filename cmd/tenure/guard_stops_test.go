@@ -66,6 +66,33 @@ func TestWhatAStopMeans(t *testing.T) {
 	}
 }
 
+// A guard that was stopped lets its command go on when it goes on itself, and at no other signal before.
+func TestACommandGoesOnWithItsGuard(t *testing.T) {
+	for _, byTerminal := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			c, jobs, halts := newCast(), make(chan os.Signal, 4), 0
+			g := guard{lease: &fakeLease{}, clock: clock.NewSimulated(0), ttl: time.Minute, jobs: jobs, shell: func() bool { return true }, events: &events{}}
+			g.halt = func(by bool) {
+				if halts++; by != byTerminal || len(c.notes) == 0 {
+					t.Errorf("it stops by the terminal: %v, want %v, and the command before: %q", by, byTerminal, c.notes)
+				}
+				time.AfterFunc(time.Second, func() { jobs <- syscall.SIGTSTP })
+				time.AfterFunc(2*time.Second, func() { jobs <- syscall.SIGCONT })
+				time.AfterFunc(3*time.Second, func() { jobs <- syscall.SIGCONT })
+			}
+			g.suspend(c.group(g.clock), byTerminal)
+			want := "0s stopped (signal), 2s continued"
+			if !byTerminal {
+				want = "0s stopped, 100ms stopped (signal), 2.2s continued"
+			}
+			if got := strings.Join(c.notes, ", "); got != want || halts != 1 {
+				t.Errorf("a guard that was stopped by the terminal: %v, %d times: the group gets %q, want %q", byTerminal, halts, got, want)
+			}
+			time.Sleep(time.Minute)
+		})
+	}
+}
+
 // jumping is a lease whose deadline is another by less than a millisecond whenever one asks: it is worked out from two clocks.
 type jumping struct {
 	planned

@@ -94,6 +94,9 @@ func TestMembersThatDoNotAgree(t *testing.T) {
 			t.Errorf("line %d is %q, want %q", i, got[i], want)
 		}
 	}
+	if c := clusterOf(members, []*clientv3.StatusResponse{answer(0xb, 5, 40), answer(0, 6, 30), nil, nil}, make([]error, 4)); c.Leader != "b" {
+		t.Errorf("a member that knows no leader is in a later term, and listed is %q as the leader, want b", c.Leader)
+	}
 	if _, err := clusterOf(members, make([]*clientv3.StatusResponse, 4), make([]error, 4)).leader(); err == nil {
 		t.Error("nobody answers, and somebody leads")
 	} else {

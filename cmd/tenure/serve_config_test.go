@@ -199,18 +199,18 @@ func TestAServeThatFailsListensNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	o, err := parse(t, []string{
-		"--data-dir", t.TempDir(), "--listen-peer-urls", "http://127.0.0.1:0",
-		"--listen-client-urls", "http://127.0.0.1:0,http://" + taken.Addr().String(), "--advertise-client-urls", "http://127.0.0.1:1",
-	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	filetest.Descriptors(t, "a serve that cannot listen", func() {
-		if _, err := o.config(slog.New(slog.DiscardHandler), func(error) {}); err == nil || !strings.Contains(err.Error(), taken.Addr().String()) {
-			t.Fatalf("the last port is taken: %v", err)
+	both := "http://127.0.0.1:0,http://" + taken.Addr().String()
+	for _, ports := range [][]string{{"--listen-client-urls", both}, {"--listen-client-urls", "http://127.0.0.1:0", "--listen-metrics-urls", both}} {
+		o, err := parse(t, append(ports, "--data-dir", t.TempDir(), "--listen-peer-urls", "http://127.0.0.1:0", "--advertise-client-urls", "http://127.0.0.1:1"), nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
+		filetest.Descriptors(t, "a serve that cannot listen", func() {
+			if _, err := o.config(slog.New(slog.DiscardHandler), func(error) {}); err == nil || !strings.Contains(err.Error(), taken.Addr().String()) {
+				t.Fatalf("%q: the last port is taken: %v", ports, err)
+			}
+		})
+	}
 }
 
 // certificates makes an authority and a certificate for 127.0.0.1 in files.

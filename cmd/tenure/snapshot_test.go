@@ -106,6 +106,17 @@ func TestTableOfASnapshot(t *testing.T) {
 	}
 }
 
+// What was restored is told in a sentence, and another tells of keys that have lost their lease.
+func TestWhatWasRestored(t *testing.T) {
+	for orphans, more := range map[int]string{0: "", 1: "1 keys had a lease that is not in the file: they stay, without a lease\n", 7: "7 keys had a lease that is not in the file: they stay, without a lease\n"} {
+		var b strings.Builder
+		restoredSnapshot{File: "f", DataDir: "d", Name: "n", Cluster: "c1", Revision: 4, Keys: 5, Leases: 6, Orphans: orphans}.table(&b)
+		if want := "made d of f: revision 4, 5 keys, 6 leases; member n of cluster c1\n" + more; b.String() != want {
+			t.Errorf("restored with %d keys that had a lease is told as %q, want %q", orphans, &b, want)
+		}
+	}
+}
+
 // partOfSnapshot is a member that sends a part of a snapshot.
 type partOfSnapshot struct {
 	stockMember

@@ -86,6 +86,16 @@ func TestTableOfAStatus(t *testing.T) {
 			t.Errorf("jobs, more: %v, are told as\n%s\nwant\n%s", more, got, want)
 		}
 	}
+	for n := range 3 {
+		var s clusterStatus
+		s.addJobs(make([]statusJob, n), true)
+		if len(s.Jobs) != n || s.MoreJobs != (n > 0) {
+			t.Errorf("of %d jobs and more keys a status has %d, more: %v", n, len(s.Jobs), s.MoreJobs)
+		}
+		if s.addJobs(s.Jobs, false); s.MoreJobs {
+			t.Errorf("all %d jobs are known, and there are more", n)
+		}
+	}
 	text.Reset()
 	if (clusterStatus{MoreJobs: true}).jobTable(&text); text.Len() > 0 {
 		t.Errorf("no jobs are told as %q", &text)

@@ -241,6 +241,16 @@ func TestNothingStartsLate(t *testing.T) {
 	}
 }
 
+// A command may start until it would have to be killed at once, though it would be asked to end at once.
+func TestWhenACommandMayStart(t *testing.T) {
+	for left, want := range map[time.Duration]bool{time.Second: false, 2900 * time.Millisecond: false, 5 * time.Second: true, 14 * time.Second: true, time.Minute: true} {
+		g := guard{lease: &fakeLease{left: left}, ttl: time.Minute}
+		if err := g.may(); (err == nil) != want {
+			t.Errorf("%v before the deadline, of a minute, a command may start: %v, want %v", left, err, want)
+		}
+	}
+}
+
 // TestLastMoment: the lease is checked after all that takes time to prepare.
 func TestLastMoment(t *testing.T) {
 	objection := errors.New("objection")
