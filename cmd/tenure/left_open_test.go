@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -19,17 +20,7 @@ func TestCommandsCloseTheirStore(t *testing.T) {
 	if out, err := command(t, "lease", "init", "--at", at, "--ttl", "30s", "--delay", "100ms"); err != nil {
 		t.Fatalf("%s, %v", out, err)
 	}
-	run := func(args string) func() {
-		return func() {
-			root := rootCommand()
-			root.SetOut(io.Discard)
-			root.SetErr(io.Discard)
-			root.SetArgs(append(strings.Fields(args), "--at", at))
-			if err := root.Execute(); err != nil && !strings.Contains(err.Error(), "nothing is decided") {
-				t.Errorf("tenure %s: %v", args, err)
-			}
-		}
-	}
+	run := func(args string) func() { return func() { mustRun(t, args+" --at "+at) } }
 	held, err := openAt(t.Context(), at)
 	if err != nil {
 		t.Fatal(err)
@@ -61,20 +52,55 @@ func TestCommandsCloseTheirStore(t *testing.T) {
 		"complete": func() { _, _ = completeNames(&at)(nil, nil, "") },
 		"list":     run("lease list"), "show": run("lease show n"), "break": run("lease break n --yes"), "reset": run("lease reset n"), "agree": run("agree n"),
 	} {
-		do() // the first opens what stays
-		before := openFiles(t)
-		const n = 3
-		for range n {
-			do()
-		}
-		after := openFiles(t)
-		for tries := 0; after >= before+n && tries < 200; tries++ { // the server has its own end of each connection
-			time.Sleep(10 * time.Millisecond)
-			after = openFiles(t)
-		}
-		if after >= before+n {
-			t.Errorf("%s has ended %d times, and instead of %d files %d are open", name, n, before, after)
-		}
+		wantClosed(t, name, do)
+	}
+}
+
+// A command that has ended has closed its connections to the servers that it has asked.
+func TestCommandsCloseTheirServer(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	at := "etcd://" + startServer(t)
+	file := filepath.Join(t.TempDir(), "saved")
+	for _, args := range []string{
+		"status", "member list", "member update one --peer-urls http://127.0.0.1:1", "member move-leader one", "read-lease", "read-lease holders k", "read-lease set leader",
+		"lease list", "lease show n", "lease break n --yes", "lease reset n", "snapshot save " + file,
+	} {
+		wantClosed(t, args, func() {
+			mustRun(t, args+" --at "+at)
+			_ = os.Remove(file)
+		})
+	}
+	wantClosed(t, "completion", func() { _, _ = completeMembers(&at)(nil, nil, "") })
+}
+
+// mustRun runs a command line that makes sense.
+func mustRun(t *testing.T, args string) {
+	t.Helper()
+	root := rootCommand()
+	root.SetOut(io.Discard)
+	root.SetErr(io.Discard)
+	root.SetArgs(strings.Fields(args))
+	if err := root.Execute(); err != nil && !strings.Contains(err.Error(), "nothing is decided") {
+		t.Errorf("tenure %s: %v", args, err)
+	}
+}
+
+// wantClosed wants a command that has ended to leave no more files open than it has found.
+func wantClosed(t *testing.T, name string, do func()) {
+	t.Helper()
+	do() // the first opens what stays
+	before := openFiles(t)
+	const n = 3
+	for range n {
+		do()
+	}
+	after := openFiles(t)
+	for tries := 0; after >= before+n && tries < 200; tries++ { // the server has its own end of each connection
+		time.Sleep(10 * time.Millisecond)
+		after = openFiles(t)
+	}
+	if after >= before+n {
+		t.Errorf("%s has ended %d times, and instead of %d files %d are open", name, n, before, after)
 	}
 }
 

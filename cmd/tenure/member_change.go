@@ -63,6 +63,14 @@ func insist(patience wait, words io.Writer, which string, try func() error) erro
 	}
 }
 
+// patience is how long the change waits for a member that has just been started: as was said, or not at all.
+func (mc memberChange) patience(said wait) wait {
+	if mc.waits {
+		return said
+	}
+	return wait{set: true}
+}
+
 func (mc memberChange) command(at *string) *cobra.Command {
 	var o cli.Output
 	var yes bool
@@ -94,10 +102,7 @@ func (mc memberChange) command(at *string) *cobra.Command {
 				say(cmd, remark)
 				return o.Print(cmd.OutOrStdout(), changedMember{m.ID, m.Name, mc.done}, func() { fmt.Fprintln(cmd.OutOrStdout(), mc.says(m)) })
 			}
-			if !mc.waits {
-				patience.limit = 0
-			}
-			return insist(patience, people(), args[0], func() error { return withCluster(*at, try) })
+			return insist(mc.patience(patience), people(), args[0], func() error { return withCluster(*at, try) })
 		},
 	}
 	if mc.waits {

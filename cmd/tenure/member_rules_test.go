@@ -138,6 +138,10 @@ func TestHowANewMemberStarts(t *testing.T) {
 	if got := c.startCommand("d", "http://d:7", []string{"http://x:1", "http://y:2"}); got[11] != "http://x:1,http://y:2" {
 		t.Errorf("clients reach it at %q, want where they were told", got[11])
 	}
+	c.Members[0].ClientURLs = []string{"https://a:2379", "http://localhost:2379"}
+	if got := c.clientURL("http://d:7"); got != "https://d:2379" {
+		t.Errorf("where others have TLS but for their own machines, clients reach it at %s", got)
+	}
 	c.Members[0].ClientURLs = []string{"http://a:2379"}
 	if got := c.clientURL("http://d:7"); got != "http://d:2379" {
 		t.Errorf("where others have no TLS, clients reach it at %s", got)

@@ -50,3 +50,13 @@ func TestAMemberThatHasJustStarted(t *testing.T) {
 		t.Errorf("a member that was not started: %v", err)
 	}
 }
+
+// A change that is not for members which have just been started is tried once.
+func TestWhichChangesWait(t *testing.T) {
+	said := wait{limit: time.Minute, set: true}
+	for waits, want := range map[bool]wait{true: said, false: {set: true}} {
+		if got := (memberChange{waits: waits}).patience(said); got != want {
+			t.Errorf("a change that waits for members: %v, for a minute as was said, waits %+v, want %+v", waits, got, want)
+		}
+	}
+}

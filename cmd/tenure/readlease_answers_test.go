@@ -131,6 +131,9 @@ func TestMembersAreAskedAtAllTheirURLs(t *testing.T) {
 	if len(a.Errors) > 0 || !a.Leader || a.Learner || !b.Learner || len(b.Errors) != 1 || !strings.Contains(b.Errors[0], "it has not started yet") || len(c.Errors) != 1 || !strings.Contains(c.Errors[0], "no answer from http://127.0.0.1:1") {
 		t.Errorf("the status is %+v; want the answer of a, that b has not started, and that c does not answer", shown.Members)
 	}
+	if leases := shown.ReadLeases; leases != nil && (leases.Members[1].Error != "" || leases.Members[2].Error != "") {
+		t.Errorf("of members that have not answered before it is said %+v; want that they were not asked again", leases.Members[1:])
+	}
 	if shown.Cluster != "c1" || shown.Leader != "a" || shown.ReadLeases == nil || len(shown.ReadLeases.Members) != 3 {
 		t.Errorf("the status is %+v; want cluster c1, led by a, and its read leases", shown)
 	}

@@ -146,10 +146,11 @@ func TestTableOfMembers(t *testing.T) {
 	c := cluster{Members: []listedMember{
 		{ID: "1", Name: "a", Leader: true, Reachable: true, Applied: 7, PeerURLs: []string{"http://a:1", "http://a:2"}, ClientURLs: []string{"http://a:3", "http://a:4"}},
 		{ID: "2", Learner: true, PeerURLs: []string{"http://b:1"}}, {ID: "3", Name: "c", ClientURLs: []string{"http://c:3"}},
+		{ID: "4", Name: "d", Leader: true, Learner: true, PeerURLs: []string{"http://d:1"}},
 	}}
 	var text strings.Builder
 	c.table(&text)
-	want := "NAME ID ROLE ANSWERS APPLIED PEER URLS CLIENT URLS|a 1 leader yes 7 http://a:1,http://a:2 http://a:3,http://a:4|- 2 learner not started - http://b:1 -|c 3 voter no - http://c:3"
+	want := "NAME ID ROLE ANSWERS APPLIED PEER URLS CLIENT URLS|a 1 leader yes 7 http://a:1,http://a:2 http://a:3,http://a:4|- 2 learner not started - http://b:1 -|c 3 voter no - http://c:3|d 4 leader not started - http://d:1 -"
 	if got := squeezed(text.String()); got != want {
 		t.Errorf("listed is %s, want %s", got, want)
 	}
