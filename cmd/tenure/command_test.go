@@ -190,6 +190,10 @@ func TestExitCodes(t *testing.T) {
 	wantExit(t, atEtcd, cli.ExitUnavailable)
 	wantExit(t, atFile, cli.ExitUnavailable)
 	wantExit(t, badURL, cli.ExitUsage)
+	for _, at := range []string{"local", "etcd://a"} {
+		_, own := unavailable(at)(nil, cli.Exit(cli.ExitConfig, odd))
+		wantExit(t, own, cli.ExitConfig) // an error with a code keeps it
+	}
 	if atEtcd == nil || !strings.Contains(atEtcd.Error(), "tenure serve") || strings.Contains(fmt.Sprint(atFile), "tenure serve") {
 		t.Errorf("at an etcd: %v; at a directory: %v; want that tenure serve starts the former", atEtcd, atFile)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -478,4 +479,54 @@ func TestAShepherdIsKnownAsOurs(t *testing.T) {
 			t.Fatalf("a shepherd was killed and replaced, and said is %q", words)
 		}
 	}
+}
+
+// slain is a process group that takes a minute to end when it is killed, as one does that waits for a disk.
+type slain struct {
+	kills []string
+	ended time.Time
+}
+
+func (s *slain) alive(int) bool { return time.Now().Before(s.ended) }
+
+func (s *slain) kill(group int, sig syscall.Signal) {
+	s.kills = append(s.kills, fmt.Sprint(group, " ", sig))
+	s.ended = time.Now().Add(time.Minute)
+}
+
+// A shepherd whose guard has ended kills the group, and stays until none of it is left. It kills a guard that has told of no group
+// when its time has come, and has no group to wait for.
+func TestAShepherdStaysWithTheKilled(t *testing.T) {
+	for orders, want := range map[string]struct {
+		kills    string
+		starting int
+		took     time.Duration
+	}{
+		"group 100000\n":                 {"100000 killed", 0, time.Minute},
+		"group 7\nuntil 1000000000000\n": {"7 killed", 0, time.Minute},
+		"group 7\ndesert 0\n":            {"", 0, 0},
+		"":                               {"", 0, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p, begun, starting := &slain{}, time.Now(), 0
+			herd(strings.NewReader(orders), func() bool { return false }, clock.NewSimulated(0), p, func() { starting++ })
+			if took := time.Since(begun).Round(time.Second); strings.Join(p.kills, ", ") != want.kills || starting != want.starting || took != want.took {
+				t.Errorf("after %q and the end of its guard, a shepherd kills %q, the guard %d times, and ends after %v; want %+v", orders, p.kills, starting, took, want)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		in, out := io.Pipe()
+		p, starting, ended := &slain{}, 0, make(chan struct{})
+		go func() {
+			defer close(ended)
+			herd(in, func() bool { return false }, clock.NewSimulated(0), p, func() { starting++ })
+		}()
+		fmt.Fprintf(out, "until %d\n", time.Second)
+		time.Sleep(time.Minute)
+		out.Close()
+		if <-ended; starting != 1 || len(p.kills) > 0 {
+			t.Errorf("the time of a guard that has told of no group has come: it is killed %d times, and groups by %q; want once, and none", starting, p.kills)
+		}
+	})
 }
