@@ -252,4 +252,19 @@ func TestWithLeaserExitCodes(t *testing.T) {
 	if err := fails(nil); err != nil {
 		t.Error(err)
 	}
+	for _, limit := range []time.Duration{lookPatience, time.Minute} {
+		with := withLeaser
+		if limit != lookPatience {
+			with = func(at string, f func(context.Context, tenure.Leaser) error) error {
+				return withLeaserFor(limit, at, f)
+			}
+		}
+		_ = with(atLocal, func(ctx context.Context, _ tenure.Leaser) error {
+			end, ends := ctx.Deadline()
+			if left := time.Until(end); !ends || left > limit || left < limit/2 {
+				t.Errorf("a short command has %v, want %v", left, limit)
+			}
+			return nil
+		})
+	}
 }

@@ -33,8 +33,15 @@ func TestCommandsCloseTheirStore(t *testing.T) {
 		return func() {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			if err := do(ctx, writerTo(func(string) { cancel() })); err != nil {
-				t.Error(err)
+			ended := make(chan error, 1)
+			go func() { ended <- do(ctx, writerTo(func(string) { cancel() })) }()
+			select {
+			case err := <-ended:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatal("a command that was told to end goes on")
 			}
 		}
 	}

@@ -213,3 +213,30 @@ func TestARefusalIsAnAnswer(t *testing.T) {
 		}
 	}
 }
+
+// An error is shown at the member that it is of, though not all members were asked; and the holders of keys are had from the member that
+// knows most, wherever it stands in the list.
+func TestAnswersAreOfTheirMembers(t *testing.T) {
+	l := listenLocal(t)
+	s := &story{policy: "cost/key"}
+	up, down := "http://"+l.Addr().String(), "http://127.0.0.1:1"
+	s.members = []*pb.Member{
+		{ID: 0xa, Name: "a", ClientURLs: []string{down}}, {ID: 0xb, Name: "b", ClientURLs: []string{up}}, {ID: 0xc, Name: "c", ClientURLs: []string{down}},
+	}
+	s.serve(t, l, 0xb, etcdapi.ReadLeaseStatus{Order: "key", Cells: func() []string { return []string{"default=b"} }})
+	client, err := serverAt("etcd://" + l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	leases, err := askReadLeases(t.Context(), client, s.members, []*pb.Member{s.members[2], s.members[1]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b, c := leases.Members[0], leases.Members[1], leases.Members[2]; a.Error != "" || a.Reads != nil || b.Error != "" || b.Reads == nil || c.Error == "" || c.Reads != nil {
+		t.Errorf("asked were c, which is down, and b: told is %+v", leases.Members)
+	}
+	if err := leases.askCells(t.Context(), client, s.members); err != nil || len(leases.Cells) != 1 || leases.Cells[0] != "default=b" {
+		t.Errorf("the holders of keys are %q, %v; want what b knows", leases.Cells, err)
+	}
+}

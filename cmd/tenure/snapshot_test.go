@@ -76,6 +76,10 @@ func TestASnapshotIsToldAsItIs(t *testing.T) {
 	if raised.Revision <= r.Revision+1000-2 || raised.DataDir != "raised" || raised.Cluster == r.Cluster {
 		t.Errorf("raised by 1000 is %+v, want it of another cluster than %+v: its members may not meet those", raised, r)
 	}
+	least := jsonOf[restoredSnapshot](t, "snapshot", "restore", file, "--name", "one", "--data-dir", "least", "--bump-revision", "1", "--mark-compacted")
+	if least.Revision+999 != raised.Revision || least.Revision <= r.Revision {
+		t.Errorf("raised by 1 and by 1000 the revision %d is %d and %d", r.Revision, least.Revision, raised.Revision)
+	}
 	again := jsonOf[restoredSnapshot](t, "snapshot", "restore", file, "--name", "one", "--data-dir", "again")
 	if again.Cluster != r.Cluster {
 		t.Errorf("two members of the same file are of clusters %s and %s", r.Cluster, again.Cluster)
