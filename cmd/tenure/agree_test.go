@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -69,12 +70,20 @@ func TestAgreeInADirectory(t *testing.T) {
 	if out, err := command(t, "lease", "init", "--at", at, "--single-host", "--delay", "50ms"); err != nil {
 		t.Fatalf("%s, %v", out, err)
 	}
-	_, err := command(t, "agree", "n", "--at", at)
-	wantExit(t, err, cli.ExitNotAcquired)
+	if _, err := command(t, "agree", "n", "--at", at); err == nil {
+		t.Error("nothing was proposed, and something is decided")
+	} else {
+		wantExit(t, err, cli.ExitNotAcquired)
+	}
 	for _, args := range [][]string{{"first"}, {"second"}, nil} {
-		if out, err := command(t, append([]string{"agree", "n", "--wait", "20s", "--at", at}, args...)...); err != nil || out != "first\n" {
-			t.Errorf("after a proposal of %q decided is %q, %v; want first", args, out, err)
+		if out, err := command(t, append([]string{"agree", "n", "--wait", "10s", "--at", at}, args...)...); err != nil || out != "first\n" {
+			t.Fatalf("after a proposal of %q decided is %q, %v; want first", args, out, err)
 		}
+	}
+	var got agreement
+	out, err := command(t, "agree", "n", "--at", at, "-o", "json")
+	if err := errors.Join(err, json.Unmarshal([]byte(out), &got)); err != nil || got != (agreement{"n", "first"}) {
+		t.Errorf("as JSON decided is %s, %v; want first for n", out, err)
 	}
 }
 

@@ -190,6 +190,10 @@ func TestExitCodes(t *testing.T) {
 	wantExit(t, atEtcd, cli.ExitUnavailable)
 	wantExit(t, atFile, cli.ExitUnavailable)
 	wantExit(t, badURL, cli.ExitUsage)
+	for _, at := range []string{"local", "etcd://a"} {
+		_, own := unavailable(at)(nil, cli.Exit(cli.ExitConfig, odd))
+		wantExit(t, own, cli.ExitConfig) // an error with a code keeps it
+	}
 	if atEtcd == nil || !strings.Contains(atEtcd.Error(), "tenure serve") || strings.Contains(fmt.Sprint(atFile), "tenure serve") {
 		t.Errorf("at an etcd: %v; at a directory: %v; want that tenure serve starts the former", atEtcd, atFile)
 	}
@@ -247,5 +251,20 @@ func TestWithLeaserExitCodes(t *testing.T) {
 	wantRefused(t, fails(fmt.Errorf("%w: odd", tenure.ErrClaim)), "odd")
 	if err := fails(nil); err != nil {
 		t.Error(err)
+	}
+	for _, limit := range []time.Duration{lookPatience, time.Minute} {
+		with := withLeaser
+		if limit != lookPatience {
+			with = func(at string, f func(context.Context, tenure.Leaser) error) error {
+				return withLeaserFor(limit, at, f)
+			}
+		}
+		_ = with(atLocal, func(ctx context.Context, _ tenure.Leaser) error {
+			end, ends := ctx.Deadline()
+			if left := time.Until(end); !ends || left > limit || left < limit/2 {
+				t.Errorf("a short command has %v, want %v", left, limit)
+			}
+			return nil
+		})
 	}
 }

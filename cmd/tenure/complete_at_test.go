@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -68,6 +69,9 @@ func TestCompletesPaths(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
+	if err := syscall.Mkfifo(filepath.Join(dir, "let.fifo"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for begun, want := range map[string][]string{
 		"file://" + dir + "/le":     {"file://" + dir + "/leases/", "file://" + dir + "/lent/", "file://" + dir + "/less/"},
 		"file:///a," + dir + "/o":   {"file:///a," + dir + "/other/"},

@@ -137,6 +137,9 @@ func listenLeaders(ctx context.Context, t *tenancy, o cli.Output, w io.Writer) e
 	defer stop()
 	l, err := lookAt(ctx, t.at)
 	if err != nil {
+		if stop(); t.caught != nil {
+			return t.interrupted()
+		}
 		return err
 	}
 	defer l.Close()

@@ -37,10 +37,15 @@ func TestWhyACommandIsNotRun(t *testing.T) {
 			if people {
 				e.words = &words
 			}
-			got := e.refusal(&tenancy{}, fmt.Errorf("nightly: %w", tt.err))
+			ten := fakeTenancy("true")
+			var got error
+			list := told(t, ten, func() { got = e.refusal(ten, fmt.Errorf("nightly: %w", tt.err)) })
 			wantExit(t, got, tt.code)
-			if says := got.Error(); tt.says != "" && !strings.Contains(says, tt.says) {
-				t.Errorf("%v: the error is %q", tt.err, says)
+			if says := got.Error(); tt.says != "" && (!strings.HasPrefix(says, "nightly: ") || !strings.Contains(says, tt.says)) {
+				t.Errorf("%v: the error is %q, want nightly, and %q", tt.err, says, tt.says)
+			}
+			if done := errors.Is(tt.err, tenure.ErrDone); len(list) > 1 || (len(list) == 1) != done || done && (list[0].Event != "done" || list[0].Name != "fake" || list[0].Why != "nightly: "+tt.err.Error()) {
+				t.Errorf("%v: the events are %+v, want one if it is done, of fake and nightly", tt.err, list)
 			}
 			want := ""
 			if people && errors.Is(tt.err, tenure.ErrDone) {

@@ -20,8 +20,10 @@ type guard struct {
 	clock   clock.Clock
 	ttl     time.Duration
 	env     []string
-	signals <-chan os.Signal // forwarded
-	jobs    chan os.Signal   // SIGTSTP and SIGCONT
+	signals <-chan os.Signal      // forwarded
+	jobs    chan os.Signal        // SIGTSTP and SIGCONT
+	shell   func() bool           // reports whether another process can make us go on when we are stopped
+	halt    func(byTerminal bool) // stops us; see stopUs
 	events  *events
 	words   io.Writer // for the operator
 
@@ -55,6 +57,7 @@ func (g *guard) tell(s *shepherd) {
 // did not run or had to be stopped. It does not release the lease.
 func (g *guard) run(argv []string) (int, error) {
 	defer g.catchStops()()
+	g.halt = g.stopUs
 	group, err := startGroup(argv, g.env, g.tell, g.may)
 	if err != nil {
 		return 0, err

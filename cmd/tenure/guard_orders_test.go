@@ -183,6 +183,9 @@ func TestALossAtTheEndIsTold(t *testing.T) {
 		if code != 0 || (lost != nil) != (errors.As(err, &exit) && exit.Code == cli.ExitLost) {
 			t.Errorf("%s: exit code %d, %v", name, code, err)
 		}
+		if want := `lost the lease on "fading", stopped the command: ` + tenure.ErrLost.Error(); lost != nil && err.Error() != want {
+			t.Errorf("%s: told is %q, want %q", name, err, want)
+		}
 	}
 }
 
@@ -252,7 +255,7 @@ func TestKeepsTheLeaseWhileTheKilledLive(t *testing.T) {
 			if lost := errors.As(err, &exit) && exit.Code == cli.ExitLost; lost != (tt.held < tt.lives) {
 				t.Errorf("%s: %v", tt.name, err)
 			}
-			if line := <-heard; !strings.Contains(line, "live on though they were killed") || !strings.Contains(line, `the lease on "fading"`) {
+			if line := <-heard; !strings.Contains(line, "live on though they were killed") || !strings.Contains(line, fmt.Sprintf(`the lease on "fading" until they have ended (kill process %d to let it run out)`, os.Getpid())) {
 				t.Errorf("%s: the operator is told %q", tt.name, line)
 			}
 			if told := len(pipe.lines()); told < 50 {

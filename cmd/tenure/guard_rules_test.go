@@ -79,9 +79,10 @@ type planned struct {
 	until func(passed time.Duration) time.Duration // the deadline, from the begin on
 	done  chan struct{}
 	lost  error
+	asks  int // for the deadline
 }
 
-func (p *planned) Deadline() time.Time   { return p.begun.Add(p.until(time.Since(p.begun))) }
+func (p *planned) Deadline() time.Time   { p.asks++; return p.begun.Add(p.until(time.Since(p.begun))) }
 func (p *planned) Done() <-chan struct{} { return p.done }
 func (p *planned) Err() error            { return p.lost }
 func (p *planned) Check() error {
@@ -163,6 +164,9 @@ func TestWhenAGuardStopsItsCommand(t *testing.T) {
 			})
 			if got := strings.Join(c.notes, ", "); code != tt.code || got != tt.notes {
 				t.Errorf("%s: the command ends with %d, and its group gets %s; want %d, and %s", name, code, got, tt.code, tt.notes)
+			}
+			if lease.asks > 100 {
+				t.Errorf("%s: the guard asks %d times for the deadline: it does so at its alarms, and not all the time", name, lease.asks)
 			}
 			var exit cli.ExitError
 			if errors.As(err, &exit); (tt.why == "") != (err == nil) || err != nil && (exit.Code != cli.ExitLost || !strings.HasSuffix(err.Error(), "stopped the command: "+tt.why)) {
@@ -409,6 +413,9 @@ func TestAGuardHearsStopsWhileThereIsACommand(t *testing.T) {
 	restore()
 	if _, err := g.run([]string{"/no/such/command"}); err == nil {
 		t.Fatal("a command that is not there has run")
+	}
+	if g.halt == nil {
+		t.Error("a guard with a command cannot stop itself")
 	}
 	_ = syscall.Kill(os.Getpid(), syscall.SIGCONT)
 	if <-survived; len(g.jobs) > 0 {

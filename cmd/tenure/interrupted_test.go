@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,7 +24,11 @@ func TestASignalEndsAWait(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	t.Setenv("TENURE_AT", "")
 	takeLeases(t, tenure.Claim{Name: "held"})
-	for _, args := range []string{"broadcast x --at " + busy, "broadcast --at " + busy, "regroup --at " + busy, "agree held v --at local", "agree held --at local", "lease reset held --at local", "lease break held --yes --at local"} {
+	for _, args := range []string{
+		"broadcast x --at " + busy, "broadcast --at " + busy, "regroup --at " + busy, "agree held v --at local", "agree held --at local", "lease reset held --at local",
+		"lease break held --yes --at local", "lease restore --at redis://127.0.0.1:1 --server 127.0.0.1:1", "lease bench --at local",
+		"snapshot save " + filepath.Join(t.TempDir(), "x") + " --at etcd://127.0.0.1:1",
+	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(cli.Interrupt(syscall.SIGTERM)) // before the command can be done
 		lines, w := io.Pipe()

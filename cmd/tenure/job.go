@@ -27,7 +27,7 @@ func (g *guard) catchStops() (restore func()) {
 // suspend stops the group and then us, and all of our job if the terminal asked for it:
 // it has told the command's group alone. It returns when we go on.
 func (g *guard) suspend(group *group, byTerminal bool) {
-	if !controlled() {
+	if !g.shell() {
 		if group.tty { // no other process would make the command go on
 			g.proceed(group)
 		}
@@ -35,12 +35,7 @@ func (g *guard) suspend(group *group, byTerminal bool) {
 	}
 	group.pause(byTerminal)
 	if !g.continued() {
-		if byTerminal { // the others of our job; ours would be heard later
-			signal.Ignore(syscall.SIGTSTP)
-			_ = syscall.Kill(0, syscall.SIGTSTP)
-			signal.Notify(g.jobs, syscall.SIGTSTP)
-		}
-		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		g.halt(byTerminal)
 		for sig := range g.jobs {
 			if sig == syscall.SIGCONT {
 				break
@@ -48,6 +43,16 @@ func (g *guard) suspend(group *group, byTerminal bool) {
 		}
 	}
 	g.proceed(group)
+}
+
+// stopUs stops this process, and the others of our job if the terminal asked for it.
+func (g *guard) stopUs(byTerminal bool) {
+	if byTerminal { // ours would be heard later
+		signal.Ignore(syscall.SIGTSTP)
+		_ = syscall.Kill(0, syscall.SIGTSTP)
+		signal.Notify(g.jobs, syscall.SIGTSTP)
+	}
+	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 }
 
 // continued reports whether another process has made us go on before we stopped.

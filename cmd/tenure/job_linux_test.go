@@ -42,11 +42,16 @@ func front() {
 	g := &group{processes: nobody{}, id: other.Process.Pid}
 	g.resume()
 	fmt.Println("the group that goes on:", foreground() == other.Process.Pid, g.tty)
+	g.tty = false
+	g.resume()
+	fmt.Println("and again:", foreground() == other.Process.Pid, g.tty)
 	passTerminal(us)
 	ours := &group{processes: nobody{}, id: us}
 	passTerminal(other.Process.Pid)
 	ours.resume()
 	fmt.Println("still another:", foreground() == other.Process.Pid, ours.tty)
+	_, err = fakeTenancy("sh", "-c", `test "$(cut -d ' ' -f 8 /proc/$$/stat)" != $$ || echo stolen`).under(context.Background(), &fakeLease{})
+	fmt.Println("and after a command in the background:", foreground() == other.Process.Pid, err)
 }
 
 // TestWhichGroupHasTheTerminal: a command has the terminal of its guard as long as it runs, and the guard has it
@@ -62,7 +67,7 @@ func TestWhichGroupHasTheTerminal(t *testing.T) {
 	job.Stdin, job.Stderr = screen, os.Stderr
 	job.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	out, err := job.Output()
-	if want := "the command\nthen us: true <nil>\nthe group that goes on: true true\nstill another: true false\n"; err != nil || string(out) != want {
+	if want := "the command\nthen us: true <nil>\nthe group that goes on: true true\nand again: true true\nstill another: true false\nand after a command in the background: true <nil>\n"; err != nil || string(out) != want {
 		t.Errorf("the terminal has %q, %v; want %q", out, err, want)
 	}
 }

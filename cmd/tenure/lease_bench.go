@@ -209,12 +209,17 @@ func (b *benched) benchLeases(ctx context.Context, paths []string, single bool, 
 		}
 		released = append(released, time.Since(began))
 	}
+	b.medians(acquired, renewed, released)
+	return ctx.Err()
+}
+
+// medians takes in how long it took to acquire, to renew and to release leases.
+func (b *benched) medians(acquired, renewed, released []time.Duration) {
 	median := func(all []time.Duration) float64 {
 		slices.Sort(all)
 		return millis(file.Quantile(all, 0.5))
 	}
 	b.Leases.AcquireMS, b.Leases.RenewMS, b.Leases.ReleaseMS = median(acquired), median(renewed), median(released)
-	return ctx.Err()
 }
 
 func (b *benched) table(w io.Writer) {

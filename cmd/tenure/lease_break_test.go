@@ -52,6 +52,9 @@ func TestWhatIsBroken(t *testing.T) {
 		"not said":          {breaking{}, two, nil, nil, cli.ExitUsage, "only if --yes"},
 		"answered yes":      {breaking{ask: answer("yes\n")}, two, nil, []uint64{7, 8}, 0, "Warning: two may still act"},
 		"answered no":       {breaking{ask: answer("no\n")}, two, nil, nil, cli.ExitFailure, "the answer was not yes"},
+		"answered y":        {breaking{ask: answer("y\n")}, two, nil, nil, cli.ExitFailure, "the answer was not yes"},
+		"answered more":     {breaking{ask: answer("yes and no\n")}, two, nil, nil, cli.ExitFailure, "the answer was not yes"},
+		"answered by CR":    {breaking{ask: answer("yes\r\n")}, two, nil, []uint64{7, 8}, 0, "Warning: one may still act"},
 		"not answered":      {breaking{ask: answer("")}, two, nil, nil, cli.ExitFailure, "the answer was not yes"},
 		"one of two":        {breaking{yes: true, token: 8}, two, nil, []uint64{8}, 0, `broke "n": two, token 8`},
 		"another's token":   {breaking{yes: true, token: 9}, two, nil, nil, cli.ExitNotAcquired, "no tenure with token 9"},
@@ -64,14 +67,18 @@ func TestWhatIsBroken(t *testing.T) {
 		"not confirmed":     {breaking{yes: true}, two[:1], errors.New("odd"), []uint64{7}, cli.ExitUnavailable, "odd"},
 		"a yes to one only": {breaking{ask: answer("yes\n"), token: 7}, two, nil, []uint64{7}, 0, "one may still act"},
 	} {
-		var said strings.Builder
+		var said, out strings.Builder
 		var broken []uint64
 		b := tt.b
-		b.name, b.out, b.say = "n", &said, &said
+		b.name, b.out, b.say = "n", &out, &said
 		if b.output == "" {
 			b.output = "table"
 		}
 		err := b.run(t.Context(), breakable{holders: tt.holders, broken: &broken, fails: tt.fails})
+		if done := err == nil; (out.Len() > 0) != done || done && b.output == "table" && strings.Count(out.String(), "\n") != max(1, len(tt.broken)) {
+			t.Errorf("%s: on standard output it says %q, %v; want a line for each tenure that was broken, and no question", name, &out, err)
+		}
+		said.WriteString(out.String())
 		if err != nil {
 			said.WriteString(err.Error())
 		}

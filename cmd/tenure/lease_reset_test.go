@@ -102,3 +102,49 @@ func TestResetCommand(t *testing.T) {
 		}
 	}
 }
+
+// overtaken is a Leaser that does something before it gives a lease, and as it takes a record.
+type overtaken struct {
+	tenure.Leaser
+	before, as func()
+}
+
+func (o overtaken) TryAcquire(ctx context.Context, c tenure.Claim) (tenure.Lease, error) {
+	o.before()
+	return o.Leaser.TryAcquire(ctx, c)
+}
+
+func (o overtaken) Record(ctx context.Context, name string) ([]byte, error) {
+	return o.Leaser.(tenure.Recorder).Record(ctx, name)
+}
+
+func (o overtaken) SetRecord(ctx context.Context, l tenure.Lease, record []byte) error {
+	defer o.as()
+	return o.Leaser.(tenure.Recorder).SetRecord(ctx, l, record)
+}
+
+// The run that is forgotten is the last one, though it began after the first look. A signal that comes then leaves no lease behind.
+func TestForgetsARunThatCameBetween(t *testing.T) {
+	memory := leasetest.NewMemory()
+	l, next := memory.Open(), memory.Open()
+	defer l.Close()
+	defer next.Close()
+	host := ""
+	nightly := func() {
+		work := tenure.Periodic{Leaser: next, Claim: tenure.Claim{Name: "n", Holder: host}, Every: 1}
+		if err := work.Do(t.Context(), func(context.Context, tenure.Lease) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	host = "the first"
+	nightly()
+	host = "the second"
+	ctx, cancel := context.WithCancel(t.Context())
+	run, err := forgetRun(ctx, overtaken{l, nightly, cancel}, "n")
+	if err != nil || run.Holder != host {
+		t.Errorf("another run came between, and forgotten is %+v, %v; want the second", run, err)
+	}
+	if _, err := next.TryAcquire(t.Context(), tenure.Claim{Name: "n"}); err != nil {
+		t.Errorf("a signal has ended a command that forgets a run, and the lease is not free: %v", err)
+	}
+}

@@ -216,7 +216,13 @@ func TestTableOfABench(t *testing.T) {
 	}
 	b := benched{At: "file:///d", Medium: []benchedStore{{Store: "/d", Accesses: 10, Read: quantiles{1, 2, 3, 4}, Write: quantiles{5, 6, 7, 8}}}}
 	b.Proposed.TTLMS, b.Proposed.DelayMS, b.Proposed.TakeoverMS = 15000, 20, 15135
-	b.Leases.AcquireMS, b.Leases.RenewMS, b.Leases.ReleaseMS = 41, 42, 43
+	ms := func(all ...time.Duration) (list []time.Duration) {
+		for _, d := range all {
+			list = append(list, d*time.Millisecond)
+		}
+		return list
+	}
+	b.medians(ms(41, 1, 99), ms(98, 42, 2), ms(3, 97, 43)) // not sorted
 	var text strings.Builder
 	b.table(&text)
 	want := "STORE ACCESS p50 p99 p99.9 MAX|/d read 1.00 ms 2.00 ms 3.00 ms 4.00 ms|/d write 5.00 ms 6.00 ms 7.00 ms 8.00 ms||" +

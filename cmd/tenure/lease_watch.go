@@ -59,7 +59,7 @@ func watchLeases(ctx context.Context, l tenure.Leaser, prefix string, o cli.Outp
 func watchAt(ctx context.Context, at, prefix string, o cli.Output, w, words io.Writer) error {
 	l, err := lookAt(ctx, at)
 	if err != nil {
-		return err
+		return cli.Interrupted(stoppedBy(ctx, err))
 	}
 	defer l.Close()
 	return cli.Otherwise(cli.ExitUnavailable, watchLeases(ctx, l, prefix, o, w, words))

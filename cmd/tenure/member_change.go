@@ -63,6 +63,14 @@ func insist(patience wait, words io.Writer, which string, try func() error) erro
 	}
 }
 
+// patience is how long the change waits for a member that has just been started: as was said, or not at all.
+func (mc memberChange) patience(said wait) wait {
+	if mc.waits {
+		return said
+	}
+	return wait{set: true}
+}
+
 func (mc memberChange) command(at *string) *cobra.Command {
 	var o cli.Output
 	var yes bool
@@ -94,10 +102,7 @@ func (mc memberChange) command(at *string) *cobra.Command {
 				say(cmd, remark)
 				return o.Print(cmd.OutOrStdout(), changedMember{m.ID, m.Name, mc.done}, func() { fmt.Fprintln(cmd.OutOrStdout(), mc.says(m)) })
 			}
-			if !mc.waits {
-				patience.limit = 0
-			}
-			return insist(patience, people(), args[0], func() error { return withCluster(*at, try) })
+			return insist(mc.patience(patience), people(), args[0], func() error { return withCluster(*at, try) })
 		},
 	}
 	if mc.waits {
@@ -158,22 +163,25 @@ A member that has just been started is known by its name, and catches up, within
 		waits:   true,
 		done:    "promoted",
 		yes:     "promote it even if too few voters will be up",
-		check: func(c cluster, m listedMember, yes bool) (remark string, err error) {
-			if !m.Learner {
-				return "", fmt.Errorf("%s votes already", m)
-			}
-			remark, err = c.voting().with(m).allow("the promotion of "+m.String(), yes, "start "+m.String()+" first")
-			if err != nil && !m.Reachable {
-				err = notYet{err, "started"}
-			}
-			return remark, err
-		},
+		check:   cluster.mayPromote,
 		change: func(ctx context.Context, client *clientv3.Client, _ cluster, m listedMember) error {
 			_, err := client.MemberPromote(ctx, m.id)
 			return err
 		},
 		says: func(m listedMember) string { return fmt.Sprintf("%s votes now", m) },
 	}.command(at)
+}
+
+// mayPromote judges whether a member may have a vote.
+func (c cluster) mayPromote(m listedMember, yes bool) (remark string, err error) {
+	if !m.Learner {
+		return "", fmt.Errorf("%s votes already", m)
+	}
+	remark, err = c.voting().with(m).allow("the promotion of "+m.String(), yes, "start "+m.String()+" first")
+	if err != nil && !m.Reachable {
+		err = notYet{err, "started"}
+	}
+	return remark, err
 }
 
 func memberUpdateCommand(at *string) *cobra.Command {

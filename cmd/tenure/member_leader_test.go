@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,12 +87,15 @@ func TestWhatAChangeSays(t *testing.T) {
 		"update 3 --peer-urls http://h:1 -o json": `"change": "updated"`,
 		"promote d --yes --wait 0 -o json":        `"change": "promoted"`,
 		"move-leader stock -o json":               `"change": "leader"`,
-		"remove 3 -o json":                        `"id": "3"`,
+		"remove 3 -o json":                        "{\n  \"id\": \"3\",\n  \"name\": \"\",",
 	} {
 		out, err := command(t, append([]string{"member", "--at", "etcd://" + l.Addr().String()}, strings.Fields(args)...)...)
 		if json := strings.Contains(args, "json"); err != nil || !json && out != want || json && !strings.Contains(out, want) {
 			t.Errorf("member %s says %q, %v; want %q", args, out, err, want)
 		}
+	}
+	if slices.Contains(asked, "move-leader") {
+		t.Errorf("the member leads already, and asked for are %q", asked)
 	}
 }
 

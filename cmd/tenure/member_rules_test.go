@@ -94,6 +94,9 @@ func TestMembersThatDoNotAgree(t *testing.T) {
 			t.Errorf("line %d is %q, want %q", i, got[i], want)
 		}
 	}
+	if c := clusterOf(members, []*clientv3.StatusResponse{answer(0xb, 5, 40), answer(0, 6, 30), nil, nil}, make([]error, 4)); c.Leader != "b" {
+		t.Errorf("a member that knows no leader is in a later term, and listed is %q as the leader, want b", c.Leader)
+	}
 	if _, err := clusterOf(members, make([]*clientv3.StatusResponse, 4), make([]error, 4)).leader(); err == nil {
 		t.Error("nobody answers, and somebody leads")
 	} else {
@@ -134,6 +137,10 @@ func TestHowANewMemberStarts(t *testing.T) {
 	}
 	if got := c.startCommand("d", "http://d:7", []string{"http://x:1", "http://y:2"}); got[11] != "http://x:1,http://y:2" {
 		t.Errorf("clients reach it at %q, want where they were told", got[11])
+	}
+	c.Members[0].ClientURLs = []string{"https://a:2379", "http://localhost:2379"}
+	if got := c.clientURL("http://d:7"); got != "https://d:2379" {
+		t.Errorf("where others have TLS but for their own machines, clients reach it at %s", got)
 	}
 	c.Members[0].ClientURLs = []string{"http://a:2379"}
 	if got := c.clientURL("http://d:7"); got != "http://d:2379" {

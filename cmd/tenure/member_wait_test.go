@@ -50,3 +50,40 @@ func TestAMemberThatHasJustStarted(t *testing.T) {
 		t.Errorf("a member that was not started: %v", err)
 	}
 }
+
+// A change that is not for members which have just been started is tried once.
+func TestWhichChangesWait(t *testing.T) {
+	said := wait{limit: time.Minute, set: true}
+	for waits, want := range map[bool]wait{true: said, false: {set: true}} {
+		if got := (memberChange{waits: waits}).patience(said); got != want {
+			t.Errorf("a change that waits for members: %v, for a minute as was said, waits %+v, want %+v", waits, got, want)
+		}
+	}
+}
+
+// A learner that does not answer may just be starting: its promotion is tried again. Where another voter is missing, or it votes
+// already, to wait is of no use.
+func TestWhichPromotionsWait(t *testing.T) {
+	up, down := listedMember{ID: "1", Name: "a", Reachable: true}, listedMember{ID: "2", Name: "b"}
+	d, silent := listedMember{ID: "4", Name: "d", Learner: true, Reachable: true}, listedMember{ID: "4", Name: "d", Learner: true}
+	for name, tt := range map[string]struct {
+		members []listedMember
+		m       listedMember
+		yes     bool
+		says    string // remark or error
+		fails   bool
+		waits   bool
+	}{
+		"it answers":                            {[]listedMember{up, up}, d, false, "", false, false},
+		"it answers, and another is missing":    {[]listedMember{up, down}, d, false, "2 of 3 voters answer", false, false},
+		"it answers, and too few others do":     {[]listedMember{up, down, down}, d, false, "after the promotion of d only 2 of 4", true, false},
+		"it does not answer":                    {[]listedMember{up}, silent, false, "after the promotion of d only 1 of 2 voters would answer, and 2 are needed", true, true},
+		"it does not answer, and that is meant": {[]listedMember{up}, silent, true, "1 of 2 voters answer", false, false},
+		"it votes":                              {[]listedMember{up, down}, up, false, "a votes already", true, false},
+	} {
+		remark, err := cluster{Members: tt.members}.mayPromote(tt.m, tt.yes)
+		if (err != nil) != tt.fails || errors.As(err, new(notYet)) != tt.waits || err != nil && !strings.HasPrefix(err.Error(), tt.says) || err == nil && !beginsOrBoth(remark, tt.says) {
+			t.Errorf("%s: %q, %v; want %q, as an error: %v, which may be over soon: %v", name, remark, err, tt.says, tt.fails, tt.waits)
+		}
+	}
+}

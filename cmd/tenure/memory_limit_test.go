@@ -17,6 +17,7 @@ func TestMemoryLimit(t *testing.T) {
 	}{
 		{"nothing known", nil, 0},
 		{"the machine's", map[string]string{"proc/meminfo": "MemFree: 5 kB\nMemTotal:       2000 kB\n"}, 2000 << 10},
+		{"in a unit that is not known", map[string]string{"proc/meminfo": "MemTotal: 2000 pages\nMemTotal: 3000\n"}, 0},
 		{"a container's", map[string]string{"proc/meminfo": "MemTotal: 2000 kB\n", "proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "1000000\n"}, 1000000},
 		{"of all above the group", map[string]string{
 			"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max": "3000\n", "sys/fs/cgroup/a/memory.max": "2000\n", "sys/fs/cgroup/memory.max": "max\n",

@@ -131,6 +131,9 @@ func TestMembersAreAskedAtAllTheirURLs(t *testing.T) {
 	if len(a.Errors) > 0 || !a.Leader || a.Learner || !b.Learner || len(b.Errors) != 1 || !strings.Contains(b.Errors[0], "it has not started yet") || len(c.Errors) != 1 || !strings.Contains(c.Errors[0], "no answer from http://127.0.0.1:1") {
 		t.Errorf("the status is %+v; want the answer of a, that b has not started, and that c does not answer", shown.Members)
 	}
+	if leases := shown.ReadLeases; leases != nil && (leases.Members[1].Error != "" || leases.Members[2].Error != "") {
+		t.Errorf("of members that have not answered before it is said %+v; want that they were not asked again", leases.Members[1:])
+	}
 	if shown.Cluster != "c1" || shown.Leader != "a" || shown.ReadLeases == nil || len(shown.ReadLeases.Members) != 3 {
 		t.Errorf("the status is %+v; want cluster c1, led by a, and its read leases", shown)
 	}
@@ -163,5 +166,77 @@ func TestHoldersOfAKey(t *testing.T) {
 	for _, args := range [][]string{{"b", "b"}, {"b", "a"}} {
 		_, err := command(t, append([]string{"read-lease", "holders", "--at", at}, args...)...)
 		wantRefused(t, err, "has no key: it must end behind its begin")
+	}
+}
+
+// Of the holders of a key the nearest comes first, each by its own word. Where no member answers, an error that tells what to change
+// is told before any other.
+func TestHoldersByTheirDistance(t *testing.T) {
+	holder := func(id uint64) *readleasepb.Holder { return &readleasepb.Holder{Member: &readleasepb.Member{Id: id}} }
+	members := []*pb.Member{{ID: 0xa, Name: "a"}, {ID: 0xb, ClientURLs: []string{"http://b:1", "http://b:2"}}, {ID: 0xc, Name: "c"}, {ID: 0xd, Name: "d"}}
+	answers := []*readleasepb.HoldersResponse{
+		{MemberId: 0xa, Term: 6, Policy: "old", Order: "strict", Leader: &readleasepb.Member{Id: 0xa, Name: "a"}, Holders: []*readleasepb.Holder{holder(0xa), holder(0xc)}},
+		{MemberId: 0xb, Term: 7, Policy: "all", Order: "key", Leader: &readleasepb.Member{Id: 0xb}, Holders: []*readleasepb.Holder{holder(0xa), holder(0xb)}},
+		nil,
+		{MemberId: 0xd, Term: 7, Holders: []*readleasepb.Holder{holder(0xa)}},
+	}
+	took := []time.Duration{30 * time.Millisecond, 20 * time.Millisecond, 0, time.Millisecond}
+	r := &readleasepb.HoldersRequest{Key: []byte("k"), RangeEnd: []byte("l")}
+	got, err := holdersOf(r, members, answers, took, make([]error, 4))
+	want := &keyHolders{Key: "k", RangeEnd: "l", Policy: "all", Order: "key", Leader: "b", leader: answers[1].Leader, Holders: []keyHolder{
+		{"b", "", members[1].ClientURLs, 20}, {"a", "a", nil, 30},
+	}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("the holders are %+v, %v; want %+v", got, err, want)
+	}
+	down, old, wrong := status.Error(codes.Unavailable, "down"), status.Error(codes.Unimplemented, "old"), status.Error(codes.InvalidArgument, "wrong")
+	for want, errs := range map[error][]error{down: {down, status.Error(codes.Unavailable, "late"), down, down}, old: {down, old, down, down}, wrong: {down, down, down, wrong}} {
+		if got, err := holdersOf(r, members, make([]*readleasepb.HoldersResponse, 4), took, errs); err != want || got != nil {
+			t.Errorf("nobody answers, for %v: %v, %v; want %v", errs, got, err, want)
+		}
+	}
+}
+
+// A member is asked at its next URL if one does not answer, and not if it has refused the call.
+func TestARefusalIsAnAnswer(t *testing.T) {
+	client, err := serverAt("etcd://127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	m := &pb.Member{ClientURLs: []string{"http://127.0.0.1:1", "http://127.0.0.1:2", "http://127.0.0.1:3"}}
+	for code, want := range map[codes.Code]int{codes.OK: 1, codes.Unimplemented: 1, codes.InvalidArgument: 1, codes.Unavailable: 3, codes.PermissionDenied: 3, codes.Unknown: 3} {
+		calls := 0
+		err := atMember(t.Context(), client, m, func(context.Context, readleasepb.ReadLeaseClient) error { calls++; return status.Error(code, "odd") })
+		if calls != want || status.Code(err) != code {
+			t.Errorf("a member that answers %v is asked at %d URLs, and the error is %v; want %d, and the same", code, calls, err, want)
+		}
+	}
+}
+
+// An error is shown at the member that it is of, though not all members were asked; and the holders of keys are had from the member that
+// knows most, wherever it stands in the list.
+func TestAnswersAreOfTheirMembers(t *testing.T) {
+	l := listenLocal(t)
+	s := &story{policy: "cost/key"}
+	up, down := "http://"+l.Addr().String(), "http://127.0.0.1:1"
+	s.members = []*pb.Member{
+		{ID: 0xa, Name: "a", ClientURLs: []string{down}}, {ID: 0xb, Name: "b", ClientURLs: []string{up}}, {ID: 0xc, Name: "c", ClientURLs: []string{down}},
+	}
+	s.serve(t, l, 0xb, etcdapi.ReadLeaseStatus{Order: "key", Cells: func() []string { return []string{"default=b"} }})
+	client, err := serverAt("etcd://" + l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	leases, err := askReadLeases(t.Context(), client, s.members, []*pb.Member{s.members[2], s.members[1]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b, c := leases.Members[0], leases.Members[1], leases.Members[2]; a.Error != "" || a.Reads != nil || b.Error != "" || b.Reads == nil || c.Error == "" || c.Reads != nil {
+		t.Errorf("asked were c, which is down, and b: told is %+v", leases.Members)
+	}
+	if err := leases.askCells(t.Context(), client, s.members); err != nil || len(leases.Cells) != 1 || leases.Cells[0] != "default=b" {
+		t.Errorf("the holders of keys are %q, %v; want what b knows", leases.Cells, err)
 	}
 }

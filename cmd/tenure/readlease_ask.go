@@ -147,12 +147,12 @@ func atURL(ctx context.Context, client *clientv3.Client, url string, call func(c
 	return call(ctx, readleasepb.NewReadLeaseClient(conn))
 }
 
-// fill adds the members' answers, nil for those that gave none. Of the cluster the leader knows
-// most; of its own lease and its reads each member.
+// fill adds the members' answers, nil for those that gave none. Of the cluster the leader of the latest
+// term knows most; of its own lease and its reads each member.
 func (s *readLeases) fill(answers []*readleasepb.GetResponse) {
 	answers = slices.DeleteFunc(slices.Clone(answers), func(a *readleasepb.GetResponse) bool { return a == nil })
 	best := slices.MaxFunc(answers, func(a, b *readleasepb.GetResponse) int {
-		return cmp.Or(cmp.Compare(leading(a), leading(b)), cmp.Compare(a.Term, b.Term), cmp.Compare(a.ReleasedIndex, b.ReleasedIndex))
+		return cmp.Or(cmp.Compare(a.Term, b.Term), cmp.Compare(leading(a), leading(b)), cmp.Compare(a.ReleasedIndex, b.ReleasedIndex))
 	})
 	s.best = best.MemberId
 	s.Policy, s.Order, s.Term = best.Policy, best.Order, best.Term

@@ -115,6 +115,12 @@ func askHolders(ctx context.Context, client *clientv3.Client, members []*pb.Memb
 		})
 	}
 	_ = asks.Wait()
+	return holdersOf(r, members, answers, took, errs)
+}
+
+// holdersOf puts the members' answers together, nil for those that gave none: those that hold the range by their own word,
+// the nearest first, and the rest by the latest answer. Without an answer it returns the error that says most.
+func holdersOf(r *readleasepb.HoldersRequest, members []*pb.Member, answers []*readleasepb.HoldersResponse, took []time.Duration, errs []error) (*keyHolders, error) {
 	s := &keyHolders{Key: string(r.Key), RangeEnd: string(r.RangeEnd), Holders: []keyHolder{}}
 	for i, a := range answers {
 		if a == nil {

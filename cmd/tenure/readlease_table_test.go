@@ -33,6 +33,14 @@ func TestReadLeasesOfManyWords(t *testing.T) {
 			"a follower - - - - 0 - 0 0", "b leader - - - - 0 - 0 0", "c ? - ? - - ? ? ? ?",
 			"read leases: policy all, strict order, held by nobody at this time",
 		}},
+		{"one believes to lead, and the others know better", []*readleasepb.GetResponse{
+			{MemberId: 0xa, Leader: member(0xa), Term: 4, Policy: "leader", Order: "strict", ReleasedIndex: 90},
+			{MemberId: 0xb, Leader: member(0xc), Term: 5, Policy: "all", Order: "strict", ReleasedIndex: 80},
+		}, []string{
+			"policy all, strict order, leader unknown, term 5",
+			"released up to 80 at least; only the leader knows the waiting writes and their holders, and it did not answer, or there is none",
+			"a follower - - - - 0 - 0 0", "b follower - - - - 0 - 0 0",
+		}},
 		{"no leader", []*readleasepb.GetResponse{
 			{MemberId: 0xa, Term: 5, Policy: "all", Order: "strict", ReleasedIndex: 80},
 			{MemberId: 0xb, Term: 5, Policy: "all", Order: "strict", ReleasedIndex: 81},
@@ -156,6 +164,9 @@ func TestColumnsOfAMember(t *testing.T) {
 	}
 	if got, want := (&heldUp{Entries: 2, WaitingMS: 1.4, By: []string{"a", "b"}}).String(), "2 entries held up, for 1ms by now, by a, b"; got != want {
 		t.Errorf("held up is %q, want %q", got, want)
+	}
+	if got, want := (&heldUp{}).String(), "0 entries held up, for 0s by now, by members that have yet to report"; got != want {
+		t.Errorf("nothing held up is %q, want %q", got, want)
 	}
 	var text strings.Builder
 	(&readLeases{Members: []readLeaseMember{{ID: "a", Has: 1, Reads: &reads{Rounds: 2, Forwarded: 5}}}}).table(&text)

@@ -280,6 +280,12 @@ func TestAllHoldersOfKeysAreTold(t *testing.T) {
 	if out, err := command(t, "read-lease", "--cells", "--at", at); err != nil || out != "key:/k=a;\n"+long+"\n" {
 		t.Errorf("told are %d bytes, %v, want %d", len(out), err, len(long)+12)
 	}
+	for args, want := range map[string]bool{"": true, "-o json --cells": true, "-o json": false} {
+		out, err := command(t, append([]string{"read-lease", "--at", at}, strings.Fields(args)...)...)
+		if err != nil || strings.Contains(out, "key:/k=a") != want || !strings.Contains(out, "cost/key") {
+			t.Errorf("read-lease %s tells %d bytes, %v; want the policy, and the holders of keys: %v", args, len(out), err, want)
+		}
+	}
 	s.mu.Lock()
 	s.limited, s.answers = true, 1
 	s.mu.Unlock()

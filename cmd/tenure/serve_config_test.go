@@ -73,6 +73,15 @@ peer-transport-security:
 	}
 }
 
+// A section or a setting without a value is none, as in a file whose lines were taken out.
+func TestSettingsWithoutAValue(t *testing.T) {
+	for text, want := range map[string]int{"client-transport-security:\nname:\n": 0, "peer-transport-security:\n  cert-file:\nname: a\n": 1, "": 0, "# nothing\n": 0} {
+		if settings, err := readConfigFile(write(t, "tenure.yaml", text)); err != nil || len(settings) != want {
+			t.Errorf("%q has the settings %q, %v; want %d", text, settings, err, want)
+		}
+	}
+}
+
 // A value of the file is as its flag takes it: numbers as they are written, and lists with commas, whatever is in them.
 func TestSettingsAsText(t *testing.T) {
 	for want, value := range map[string]any{
@@ -190,18 +199,18 @@ func TestAServeThatFailsListensNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	o, err := parse(t, []string{
-		"--data-dir", t.TempDir(), "--listen-peer-urls", "http://127.0.0.1:0",
-		"--listen-client-urls", "http://127.0.0.1:0,http://" + taken.Addr().String(), "--advertise-client-urls", "http://127.0.0.1:1",
-	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	filetest.Descriptors(t, "a serve that cannot listen", func() {
-		if _, err := o.config(slog.New(slog.DiscardHandler), func(error) {}); err == nil || !strings.Contains(err.Error(), taken.Addr().String()) {
-			t.Fatalf("the last port is taken: %v", err)
+	both := "http://127.0.0.1:0,http://" + taken.Addr().String()
+	for _, ports := range [][]string{{"--listen-client-urls", both}, {"--listen-client-urls", "http://127.0.0.1:0", "--listen-metrics-urls", both}} {
+		o, err := parse(t, append(ports, "--data-dir", t.TempDir(), "--listen-peer-urls", "http://127.0.0.1:0", "--advertise-client-urls", "http://127.0.0.1:1"), nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
+		filetest.Descriptors(t, "a serve that cannot listen", func() {
+			if _, err := o.config(slog.New(slog.DiscardHandler), func(error) {}); err == nil || !strings.Contains(err.Error(), taken.Addr().String()) {
+				t.Fatalf("%q: the last port is taken: %v", ports, err)
+			}
+		})
+	}
 }
 
 // certificates makes an authority and a certificate for 127.0.0.1 in files.

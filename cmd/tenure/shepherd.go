@@ -177,21 +177,29 @@ func shepherdCommand() *cobra.Command {
 				return fmt.Errorf("the guard's process number: %w", err)
 			}
 			in := &orderPipe{fd: int(os.Stdin.Fd())}
-			killed := obey(in, in.waiting, clock.System, func(group int) {
-				switch {
-				case group != 0:
-					kernel{}.kill(group, syscall.SIGKILL)
-				case os.Getppid() == guard: // else it has ended, and its number may be another's
+			herd(in, in.waiting, clock.System, kernel{}, func() {
+				if os.Getppid() == guard { // else it has ended, and its number may be another's
 					killStarting(guard)
 				}
 			})
-			// We have inherited the guard's lifeline, and our end is the end of the holder. A command may
-			// have closed all files that it did not open.
-			if killed > 0 {
-				awaitEnd(kernel{}, killed)
-			}
 			return nil
 		},
+	}
+}
+
+// herd is the shepherd: it obeys orders until they end, and stays until none is left of a group that it has killed then. We
+// have inherited the guard's lifeline, and our end is the end of the holder. A command may have closed
+// all files that it did not open.
+func herd(orders io.Reader, waiting func() bool, c clock.Clock, p processes, killStarting func()) {
+	killed := obey(orders, waiting, c, func(group int) {
+		if group == 0 {
+			killStarting()
+		} else {
+			p.kill(group, syscall.SIGKILL)
+		}
+	})
+	if killed > 0 {
+		awaitEnd(p, killed)
 	}
 }
 

@@ -3,11 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/host/clock"
@@ -417,4 +420,113 @@ func TestShepherdOutlivesTheGroup(t *testing.T) {
 	if left != 0 {
 		t.Errorf("the shepherd goes while its group is there: %d looks are left, want 0", left)
 	}
+}
+
+// The end of a group is noticed within a tenth of a second, however long it takes.
+func TestTheEndOfAGroupIsNoticedSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		awaitEnd(&stuck{begun.Add(time.Hour + time.Millisecond)}, 7)
+		if took := time.Since(begun); took > time.Hour+101*time.Millisecond {
+			t.Errorf("a group ends after an hour, and this is noticed after %v", took)
+		}
+	})
+}
+
+// A shepherd has our name for people who list processes, and says its errors where we do. That another takes its place is said there, too.
+func TestAShepherdIsKnownAsOurs(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(self, link); err != nil {
+		t.Fatal(err)
+	}
+	said, err := os.Create(filepath.Join(dir, "said"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	stderr := os.Stderr
+	os.Stderr = said
+	defer func() { os.Stderr = stderr }()
+	s := &shepherd{}
+	if err := s.startAs(link); err != nil {
+		t.Fatal(err)
+	}
+	defer s.dismiss()
+	proc := fmt.Sprintf("/proc/%d", s.process.Pid)
+	if line, err := os.ReadFile(proc + "/cmdline"); err == nil { // Linux
+		if want := fmt.Sprintf("%s\x00shepherd\x00%d\x00", os.Args[0], os.Getpid()); string(line) != want {
+			t.Errorf("the command line of a shepherd is %q, want %q", line, want)
+		}
+		if errs, err := os.Readlink(proc + "/fd/2"); err != nil || errs != said.Name() {
+			t.Errorf("a shepherd says its errors in %q, %v; want %q", errs, err, said.Name())
+		}
+	}
+	s.watch(4711)
+	_ = s.process.Kill()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+		s.until(clock.After(clock.System, time.Hour))
+		s.told = 0 // or it is not told again
+		words, err := os.ReadFile(said.Name())
+		if err != nil || string(words) == "tenure: the process that watches over the command was killed; another one does so now\n" {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("a shepherd was killed and replaced, and said is %q", words)
+		}
+	}
+}
+
+// slain is a process group that takes a minute to end when it is killed, as one does that waits for a disk.
+type slain struct {
+	kills []string
+	ended time.Time
+}
+
+func (s *slain) alive(int) bool { return time.Now().Before(s.ended) }
+
+func (s *slain) kill(group int, sig syscall.Signal) {
+	s.kills = append(s.kills, fmt.Sprint(group, " ", sig))
+	s.ended = time.Now().Add(time.Minute)
+}
+
+// A shepherd whose guard has ended kills the group, and stays until none of it is left. It kills a guard that has told of no group
+// when its time has come, and has no group to wait for.
+func TestAShepherdStaysWithTheKilled(t *testing.T) {
+	for orders, want := range map[string]struct {
+		kills    string
+		starting int
+		took     time.Duration
+	}{
+		"group 100000\n":                 {"100000 killed", 0, time.Minute},
+		"group 7\nuntil 1000000000000\n": {"7 killed", 0, time.Minute},
+		"group 7\ndesert 0\n":            {"", 0, 0},
+		"":                               {"", 0, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p, begun, starting := &slain{}, time.Now(), 0
+			herd(strings.NewReader(orders), func() bool { return false }, clock.NewSimulated(0), p, func() { starting++ })
+			if took := time.Since(begun).Round(time.Second); strings.Join(p.kills, ", ") != want.kills || starting != want.starting || took != want.took {
+				t.Errorf("after %q and the end of its guard, a shepherd kills %q, the guard %d times, and ends after %v; want %+v", orders, p.kills, starting, took, want)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		in, out := io.Pipe()
+		p, starting, ended := &slain{}, 0, make(chan struct{})
+		go func() {
+			defer close(ended)
+			herd(in, func() bool { return false }, clock.NewSimulated(0), p, func() { starting++ })
+		}()
+		fmt.Fprintf(out, "until %d\n", time.Second)
+		time.Sleep(time.Minute)
+		out.Close()
+		if <-ended; starting != 1 || len(p.kills) > 0 {
+			t.Errorf("the time of a guard that has told of no group has come: it is killed %d times, and groups by %q; want once, and none", starting, p.kills)
+		}
+	})
 }

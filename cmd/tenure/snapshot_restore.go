@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 
 	"github.com/spf13/cobra"
@@ -80,13 +81,7 @@ nothing was written after FILE was saved; otherwise fencing tokens repeat.
 			if err != nil {
 				return err
 			}
-			return o.Print(cmd.OutOrStdout(), done, func() {
-				fmt.Fprintf(cmd.OutOrStdout(), "made %s of %s: revision %d, %d keys, %d leases; member %s of cluster %s\n",
-					done.DataDir, done.File, done.Revision, done.Keys, done.Leases, done.Name, done.Cluster)
-				if done.Orphans > 0 {
-					fmt.Fprintf(cmd.OutOrStdout(), "%d keys had a lease that is not in the file: they stay, without a lease\n", done.Orphans)
-				}
-			})
+			return o.Print(cmd.OutOrStdout(), done, func() { done.table(cmd.OutOrStdout()) })
 		},
 	}
 	f := cmd.Flags()
@@ -101,6 +96,13 @@ nothing was written after FILE was saved; otherwise fencing tokens repeat.
 	f.BoolVar(&r.skipHash, "skip-hash-check", false, "take a file without a checksum: one that was copied out of an etcd's data directory")
 	o.Register(cmd)
 	return cmd
+}
+
+func (s restoredSnapshot) table(w io.Writer) {
+	fmt.Fprintf(w, "made %s of %s: revision %d, %d keys, %d leases; member %s of cluster %s\n", s.DataDir, s.File, s.Revision, s.Keys, s.Leases, s.Name, s.Cluster)
+	if s.Orphans > 0 {
+		fmt.Fprintf(w, "%d keys had a lease that is not in the file: they stay, without a lease\n", s.Orphans)
+	}
 }
 
 func (r restoreOptions) restore(path string) (done restoredSnapshot, err error) {

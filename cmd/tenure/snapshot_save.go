@@ -57,7 +57,7 @@ FILE appears once it is whole and on the disk. A file that is there is not writt
 			defer stop()
 			saved, err := saveSnapshot(ctx, at, args[0], cmd.ErrOrStderr())
 			if err != nil {
-				return err
+				return cli.Interrupted(stoppedBy(ctx, err))
 			}
 			return o.Print(cmd.OutOrStdout(), saved, func() {
 				fmt.Fprintf(cmd.OutOrStdout(), "saved revision %d of member %s to %s, %d bytes\n", saved.Revision, saved.Member, saved.File, saved.Bytes)

@@ -126,7 +126,7 @@ func askStatus(ctx context.Context, at string) (clusterStatus, error) {
 		s.Leases = len(leases.Leases)
 	}
 	if jobs, more, err := askJobs(ctx, client); err == nil {
-		s.Jobs, s.MoreJobs = jobs, more && len(jobs) > 0
+		s.addJobs(jobs, more)
 	}
 	return s, nil
 }

@@ -68,6 +68,11 @@ func askJobs(ctx context.Context, client *clientv3.Client) (jobs []statusJob, mo
 	return jobs, more, nil
 }
 
+// addJobs adds the jobs that were found. That there may be more is of interest only where there are some.
+func (s *clusterStatus) addJobs(jobs []statusJob, more bool) {
+	s.Jobs, s.MoreJobs = jobs, more && len(jobs) > 0
+}
+
 func (s clusterStatus) jobTable(w io.Writer) {
 	if len(s.Jobs) > 0 {
 		fmt.Fprintln(w)

@@ -86,6 +86,16 @@ func TestTableOfAStatus(t *testing.T) {
 			t.Errorf("jobs, more: %v, are told as\n%s\nwant\n%s", more, got, want)
 		}
 	}
+	for n := range 3 {
+		var s clusterStatus
+		s.addJobs(make([]statusJob, n), true)
+		if len(s.Jobs) != n || s.MoreJobs != (n > 0) {
+			t.Errorf("of %d jobs and more keys a status has %d, more: %v", n, len(s.Jobs), s.MoreJobs)
+		}
+		if s.addJobs(s.Jobs, false); s.MoreJobs {
+			t.Errorf("all %d jobs are known, and there are more", n)
+		}
+	}
 	text.Reset()
 	if (clusterStatus{MoreJobs: true}).jobTable(&text); text.Len() > 0 {
 		t.Errorf("no jobs are told as %q", &text)
@@ -136,10 +146,11 @@ func TestTableOfMembers(t *testing.T) {
 	c := cluster{Members: []listedMember{
 		{ID: "1", Name: "a", Leader: true, Reachable: true, Applied: 7, PeerURLs: []string{"http://a:1", "http://a:2"}, ClientURLs: []string{"http://a:3", "http://a:4"}},
 		{ID: "2", Learner: true, PeerURLs: []string{"http://b:1"}}, {ID: "3", Name: "c", ClientURLs: []string{"http://c:3"}},
+		{ID: "4", Name: "d", Leader: true, Learner: true, PeerURLs: []string{"http://d:1"}},
 	}}
 	var text strings.Builder
 	c.table(&text)
-	want := "NAME ID ROLE ANSWERS APPLIED PEER URLS CLIENT URLS|a 1 leader yes 7 http://a:1,http://a:2 http://a:3,http://a:4|- 2 learner not started - http://b:1 -|c 3 voter no - http://c:3"
+	want := "NAME ID ROLE ANSWERS APPLIED PEER URLS CLIENT URLS|a 1 leader yes 7 http://a:1,http://a:2 http://a:3,http://a:4|- 2 learner not started - http://b:1 -|c 3 voter no - http://c:3|d 4 leader not started - http://d:1 -"
 	if got := squeezed(text.String()); got != want {
 		t.Errorf("listed is %s, want %s", got, want)
 	}

@@ -213,7 +213,7 @@ func (t *tenancy) under(ctx context.Context, lease tenure.Lease, env ...string) 
 func (t *tenancy) guard(lease tenure.Lease, env ...string) guard {
 	// The server may have granted more than was asked for.
 	ttl := max(t.claim.TTL, time.Until(lease.Deadline()))
-	return guard{lease: lease, clock: clock.System, ttl: ttl, env: append(environment(lease, t.at), env...), signals: t.signals, events: &t.events, words: os.Stderr}
+	return guard{lease: lease, clock: clock.System, ttl: ttl, env: append(environment(lease, t.at), env...), signals: t.signals, shell: controlled, events: &t.events, words: os.Stderr}
 }
 
 // release gives the lease back. A user that sends a signal meanwhile does not want to wait for

@@ -112,8 +112,8 @@ func TestGuardOfATenure(t *testing.T) {
 				t.Errorf("the command finds %s=%s in its environment, want %s", name, finds[name], want)
 			}
 		}
-		if g.events != &ten.events || g.words != os.Stderr || g.signals == nil {
-			t.Errorf("the guard has other events, words or signals than its tenure: %+v", g)
+		if g.events != &ten.events || g.words != os.Stderr || g.signals == nil || g.shell == nil {
+			t.Errorf("the guard has other events, words or signals than its tenure, or does not ask for a shell: %+v", g)
 		}
 	}
 }
@@ -302,5 +302,31 @@ func TestHolderOfATenancy(t *testing.T) {
 	}
 	if got := (&tenancy{}).holder(); got != file.Stranger {
 		t.Errorf("without a command the holder is %v, want %v", got, file.Stranger)
+	}
+}
+
+// The end of a command is for the record of its run, with its exit code or why it has not run, and an error of that is told.
+func TestTheEndOfACommandIsRecorded(t *testing.T) {
+	for name, tt := range map[string]struct {
+		argv []string
+		code int
+		exit int // of the error; 0: none
+	}{"it fails": {[]string{"sh", "-c", "exit 3"}, 3, 0}, "it ends well": {[]string{"true"}, 0, 0}, "it cannot run": {[]string{"/no/such/command"}, 0, cli.ExitNotFound}} {
+		ten, calls := fakeTenancy(tt.argv...), 0
+		held := true
+		lease := &fakeLease{release: func(context.Context) error { held = false; return nil }}
+		ten.ended = func(l tenure.Lease, code int, err error) error {
+			var exit cli.ExitError
+			errors.As(err, &exit)
+			if calls++; l != lease || code != tt.code || exit.Code != tt.exit || !held {
+				t.Errorf("%s: recorded is %d, %v of %v, held: %v; want %d, with an error of the code %d, while it is held", name, code, err, l, held, tt.code, tt.exit)
+			}
+			return nil
+		}
+		code, err := ten.under(t.Context(), lease)
+		var exit cli.ExitError
+		if errors.As(err, &exit); code != tt.code || exit.Code != tt.exit || calls != 1 {
+			t.Errorf("%s: it ends with %d, %v, recorded %d times; want %d, once", name, code, err, calls, tt.code)
+		}
 	}
 }

@@ -109,7 +109,9 @@ func TestSignalEndsWaiting(t *testing.T) {
 			return nil, ctx.Err()
 		},
 	}, wait{})
-	wantExit(t, err, cli.ExitSignal+int(syscall.SIGINT))
+	if wantExit(t, err, cli.ExitSignal+int(syscall.SIGINT)); err == nil || err.Error() != `stopped waiting for "fake": interrupt` {
+		t.Errorf("an interrupt ends the wait: %v, want what it ended", err)
+	}
 }
 
 // TestSignalWhileReleasing: it ends the wait for a server that is silent, and the next
@@ -239,6 +241,16 @@ func TestNothingStartsLate(t *testing.T) {
 	}
 }
 
+// A command may start until it would have to be killed at once, though it would be asked to end at once.
+func TestWhenACommandMayStart(t *testing.T) {
+	for left, want := range map[time.Duration]bool{time.Second: false, 2900 * time.Millisecond: false, 5 * time.Second: true, 14 * time.Second: true, time.Minute: true} {
+		g := guard{lease: &fakeLease{left: left}, ttl: time.Minute}
+		if err := g.may(); (err == nil) != want {
+			t.Errorf("%v before the deadline, of a minute, a command may start: %v, want %v", left, err, want)
+		}
+	}
+}
+
 // TestLastMoment: the lease is checked after all that takes time to prepare.
 func TestLastMoment(t *testing.T) {
 	objection := errors.New("objection")
@@ -299,7 +311,12 @@ func TestWaitBoundsTheLease(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	err = lock(ctx, &tenancy{claim: tenure.Claim{Name: "n"}, at: atLocal, argv: []string{"true"}}, &every{}, wait{50 * time.Millisecond, true})
+	for _, limit := range []time.Duration{50 * time.Millisecond, 500 * time.Millisecond, 5 * time.Second} {
+		err = lock(ctx, &tenancy{claim: tenure.Claim{Name: "n"}, at: atLocal, argv: []string{"true"}}, &every{}, wait{limit, true})
+		if !errors.Is(err, tenure.ErrUnavailable) { // the disk has not answered in time
+			break
+		}
+	}
 	wantExit(t, err, cli.ExitNotAcquired)
 	if ctx.Err() != nil {
 		t.Errorf("it waits for the lease for longer than --wait: %v", err)
@@ -361,20 +378,26 @@ func TestElectCampaignsAgain(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
+	held := tenure.HeldError{Name: "n", Holder: "alice"}
+	late := fmt.Errorf("%w: %w", tenure.ErrUnavailable, context.DeadlineExceeded)
 	for _, c := range []struct {
 		err  error
 		want int
+		says string
 	}{
-		{tenure.HeldError{}, cli.ExitNotAcquired},
-		{fmt.Errorf("%w: %w", tenure.HeldError{}, context.DeadlineExceeded), cli.ExitNotAcquired},
-		{fmt.Errorf("free by now: %w", context.DeadlineExceeded), cli.ExitNotAcquired},
-		{fmt.Errorf("%w: %w", tenure.ErrUnavailable, context.DeadlineExceeded), cli.ExitUnavailable},
-		{tenure.ErrUnavailable, cli.ExitUnavailable},
-		{errors.New("etcdserver: permission denied"), cli.ExitUnavailable},
-		{fmt.Errorf("%w: no", tenure.ErrClaim), cli.ExitUsage},
-		{tenure.ErrTTLTooShort, cli.ExitUsage},
+		{held, cli.ExitNotAcquired, held.Error()},
+		{fmt.Errorf("%w: %w", held, context.DeadlineExceeded), cli.ExitNotAcquired, "gave up waiting: " + held.Error()},
+		{fmt.Errorf("free by now: %w", context.DeadlineExceeded), cli.ExitNotAcquired, "gave up waiting: others were quicker"},
+		{late, cli.ExitUnavailable, late.Error()},
+		{tenure.ErrUnavailable, cli.ExitUnavailable, tenure.ErrUnavailable.Error()},
+		{errors.New("etcdserver: permission denied"), cli.ExitUnavailable, "etcdserver: permission denied"},
+		{fmt.Errorf("%w: no", tenure.ErrClaim), cli.ExitUsage, tenure.ErrClaim.Error() + ": no"},
+		{tenure.ErrTTLTooShort, cli.ExitUsage, tenure.ErrTTLTooShort.Error()},
 	} {
-		wantExit(t, refusal(c.err), c.want)
+		got := refusal(c.err)
+		if wantExit(t, got, c.want); got.Error() != c.says {
+			t.Errorf("%v is told as %q, want %q", c.err, got, c.says)
+		}
 	}
 }
 

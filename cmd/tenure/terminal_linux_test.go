@@ -13,6 +13,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
+
+	"github.com/tenure-lease/tenure"
 )
 
 // terminal is a pseudo-terminal with a session on it, for the job control of a shell.
@@ -91,6 +93,32 @@ func TestPeopleAreToldOfThePlaceEachTime(t *testing.T) {
 	settle(&at, said)
 	if words := people(); words != screen || at != atLocal || !strings.Contains(said.String(), localDir()+" and exclude only") {
 		t.Errorf("at a terminal leases are at %q, people are told by %v, and this is said: %q; want where they are", at, words, said)
+	}
+}
+
+// TestABreakIsAskedAboutWhereItIsSeen: a question that goes to a file is not asked, though there are keys to answer it.
+func TestABreakIsAskedAboutWhereItIsSeen(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	t.Setenv("TENURE_AT", "")
+	takeLeases(t, tenure.Claim{Name: "n"})
+	keys, screen, err := openTerminal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer keys.Close()
+	defer screen.Close()
+	if _, err := keys.WriteString("no\n"); err != nil {
+		t.Fatal(err)
+	}
+	stdin := os.Stdin
+	os.Stdin = screen
+	defer func() { os.Stdin = stdin }()
+	var said bytes.Buffer
+	root := rootCommand()
+	root.SetErr(&said)
+	root.SetArgs([]string{"lease", "break", "n", "--at", "local"})
+	if wantRefused(t, root.Execute(), "only if --yes"); said.Len() > 0 {
+		t.Errorf("asked is %q, and nobody sees it", &said)
 	}
 }
 

@@ -196,3 +196,20 @@ func wantTold(t *testing.T, words *said, want string) {
 		t.Errorf("people are told %q, want %s", words.String(), want)
 	}
 }
+
+// Times are told as clocks on the wall of this machine show them.
+func TestTimesAreLocal(t *testing.T) {
+	before := time.Local
+	defer func() { time.Local = before }()
+	time.Local = time.FixedZone("here", 3*3600)
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	if got, want := until(at), ", until 06:04:05 unless it renews"; got != want {
+		t.Errorf("a deadline is told as %q, want %q", got, want)
+	}
+	if got := until(time.Time{}); got != "" {
+		t.Errorf("a deadline that is not known is told as %q", got)
+	}
+	if got, want := warning(tenure.Holding{Holder: "h", Until: at}), "h may still act until it learns of this, at the latest until 06:04:05; "; !strings.HasPrefix(got, want) {
+		t.Errorf("a warning is %q, want %q", got, want)
+	}
+}

@@ -105,6 +105,28 @@ func TestALostOutputIsAFailure(t *testing.T) {
 	}
 }
 
+// Of several errors by which output was lost the first counts: what comes behind it is lost in any case.
+func TestTheFirstLossCounts(t *testing.T) {
+	for _, tt := range []struct {
+		losses []error
+		says   string
+	}{
+		{[]error{syscall.ENOSPC, syscall.EPIPE}, "the output was not written: no space left on device"},
+		{[]error{syscall.EPIPE, syscall.ENOSPC}, "<nil>"}, {[]error{nil, syscall.ENOSPC, nil}, "the output was not written: no space left on device"},
+	} {
+		var o watchedOutput
+		for _, loss := range tt.losses {
+			o.to = failing{loss}
+			if n, err := o.Write([]byte("x")); err != loss || n != 0 {
+				t.Errorf("an output that fails with %v takes %d bytes, %v", loss, n, err)
+			}
+		}
+		if got := fmt.Sprint(o.trouble()); got != tt.says {
+			t.Errorf("after %v the trouble is %q, want %q", tt.losses, got, tt.says)
+		}
+	}
+}
+
 // An error has no words of libraries.
 func TestPlainWords(t *testing.T) {
 	for said, want := range map[string]string{
