@@ -422,3 +422,36 @@ func TestAClusterThatBeginsWithAState(t *testing.T) {
 	}
 	snap.Release()
 }
+
+// A batch that is found under another term than it was meant for changes nothing, whoever has sent it. Only its sender,
+// in the life in which it sent it, hears of its fate.
+func TestBatchesOfAnotherTerm(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		from    machine.NodeID
+		boot    uint64
+		term    uint64 // that it was meant for, of 5
+		applied bool
+		fates   []batchFate
+		results int
+	}{
+		{"its own", 1, 7, 5, true, []batchFate{{Seq: 3}}, 1},
+		{"its own, of another term", 1, 7, 4, false, []batchFate{{Seq: 3, Refused: true}}, 0},
+		{"of an earlier life", 1, 6, 5, true, nil, 0},
+		{"of an earlier life, of another term", 1, 6, 4, false, nil, 0},
+		{"another's", 2, 7, 5, true, nil, 0},
+		{"another's, of another term", 2, 7, 4, false, nil, 0},
+		{"another's, of a later term", 2, 7, 6, false, nil, 0},
+	} {
+		a := NewApplier(1, 7)
+		b := &batch{Term: tt.term, From: tt.from, Boot: tt.boot, Seq: 3, Requests: []Propose{{ID: 1, Body: putOf(t, "k")}}}
+		before := a.Store().Revision()
+		if err := a.Apply(&raftpb.Entry{Index: new(uint64(2)), Term: new(uint64(5)), Data: b.encode()}); err != nil {
+			t.Fatal(err)
+		}
+		in, results := a.Take()
+		if applied := a.Store().Revision() > before; applied != tt.applied || !reflect.DeepEqual(in.Batches, tt.fates) || len(results) != tt.results || in.Index != 2 || in.Term != 5 {
+			t.Errorf("a batch %s is applied: %v, with the fates %+v and %d results; want %v, %+v, %d", tt.name, applied, in.Batches, len(results), tt.applied, tt.fates, tt.results)
+		}
+	}
+}

@@ -183,3 +183,14 @@ func TestFreshAsksGoToTheLeader(t *testing.T) {
 		}
 	}
 }
+
+// Answers that were kept back go to those that asked.
+func TestParkedAnswersGoToTheirAskers(t *testing.T) {
+	var a asks
+	answer := func(id uint64) AnswerLease { return AnswerLease{ID: id, Lease: 1} }
+	a.answerParked([]parkedAnswer{{asker{2, 7}, answer(1)}, {asker{3, 8}, answer(1)}, {asker{2, 9}, answer(2)}, {asker{2, 7}, answer(3)}})
+	want := []answers{{asker{2, 7}, []AnswerLease{answer(1), answer(3)}}, {asker{3, 8}, []AnswerLease{answer(1)}}, {asker{2, 9}, []AnswerLease{answer(2)}}}
+	if !reflect.DeepEqual(a.outbox, want) {
+		t.Errorf("the answers are %+v, want %+v", a.outbox, want)
+	}
+}

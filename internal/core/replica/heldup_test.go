@@ -28,6 +28,10 @@ func TestHeldUpSinceTheFirst(t *testing.T) {
 			t.Fatalf("with entries up to %d released, the next has waited for %d, want %d or more", released, got, least)
 		}
 	}
+	h.marks = []commitMark{{10, 1}, {11, 2}, {12, 3}, {13, 4}}
+	if h.released(12); h.since(5) != 1 || len(h.marks) != 1 {
+		t.Errorf("of four marks three are released, and the next of %d has waited for %d, want 1", len(h.marks), h.since(5))
+	}
 	if h.released(n); h.since(now) != 0 {
 		t.Errorf("nothing is held, and it has waited for %v", h.since(now))
 	}

@@ -238,3 +238,20 @@ func TestHowOftenKeysAreTidied(t *testing.T) {
 		t.Errorf("of %d keys that are held, %d are left, and %d were when they were looked through", maxInvisible+1, len(u.keys), u.tidied)
 	}
 }
+
+// Readers go by the divisions that are in force: one that was replaced and whose successor is committed binds nobody.
+func TestReadersGoByWhatIsInForce(t *testing.T) {
+	r := keyReader(9)
+	k := &r.reads.keys
+	k.confs = []conf{{7, readSetting{quorumlease.Static, division(t)}}, {8, readSetting{policy: quorumlease.AllByKey}}}
+	for committed, want := range map[uint64]bool{7: false, 8: true, 9: true} {
+		r.reads.committed = committed
+		l, ok := r.reads.keyLease(r.moment)
+		if !ok {
+			t.Fatal("there is no lease")
+		}
+		if _, got := l.Ready(key("x")); got != want {
+			t.Errorf("committed up to %d, a key that another held before entry 8 may be read: %v, want %v", committed, got, want)
+		}
+	}
+}

@@ -191,6 +191,7 @@ func TestWhichStateAReadNeeds(t *testing.T) {
 		{"that the entry of the round changed", []string{"x", "k"}, []uint64{11}, 11, KeysReady{Index: 11, UpTo: 11}},
 		{"that an earlier entry changed", []string{"k", "x", "x"}, []uint64{10}, 12, KeysReady{Index: 10, UpTo: 12}},
 		{"that a later entry has changed", []string{"x", "k", "x"}, []uint64{11}, 10, KeysReady{Index: 10, UpTo: 12}},
+		{"that an entry is to change which is not committed", []string{"k", "x", "x", "k", "k"}, []uint64{10, 13}, 11, KeysReady{Index: 11, UpTo: 12}},
 		{"that a later entry is to change", []string{"k", "x", "k"}, []uint64{10}, 11, KeysReady{Index: 11, UpTo: 11}},
 	} {
 		r := keyReader(9)
@@ -201,7 +202,7 @@ func TestWhichStateAReadNeeds(t *testing.T) {
 		for _, i := range tt.release {
 			k.release(i)
 		}
-		r.reads.committed = uint64(9 + len(tt.entries))
+		r.reads.committed = min(12, uint64(9+len(tt.entries)))
 		k.read(r.now, ReadKeys{ID: 5, Keys: key("k")})
 		k.reads[0].confirmed(tt.asked)
 		serve(r, 0)

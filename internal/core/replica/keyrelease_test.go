@@ -286,3 +286,27 @@ func TestWhichBatchesMayBeKept(t *testing.T) {
 		}
 	}
 }
+
+// The leader releases an entry that no holder lacks once what that depends on is released. An entry that changes no key
+// waits for no holder.
+func TestWhatIsJudgedWaitsForWhatItDependsOn(t *testing.T) {
+	k := &keyReader(9).reads.keys
+	k.confs = []conf{{9, readSetting{quorumlease.Static, division(t)}}} // both hold a, and member 2 x
+	k.told = 9
+	guarded := bodyOf(t, kindTxn, &pb.TxnRequest{Compare: []*pb.Compare{{Key: []byte("a")}}, Success: []*pb.RequestOp{putOp(&pb.PutRequest{Key: []byte("x")})}})
+	for _, e := range []*raftpb.Entry{
+		entryOfPuts(t, 1, 10, "a"), entryOf(11, guarded), entryOfPuts(t, 1, 12, "y"), entryOf(13, EncodeRead(key("z"))),
+	} {
+		k.appended(e)
+	}
+	l := vouchers(map[machine.NodeID]uint64{2: 13, 3: 13}, quorumlease.Lifetime{Member: 1, Boot: 1}) // member 1 may lack what it holds
+	k.reported(positions{committed: 13}, reports{ledger: l})
+	if k.through != 9 || !k.log.held(10) || !k.log.held(11) || k.log.held(12) || k.log.held(13) {
+		t.Errorf("member 1 may lack entry 10, of its keys: all up to %d is released; held are 10: %v, 11, which depends on it: %v, 12, of other keys: %v, 13, which changes none: %v",
+			k.through, k.log.held(10), k.log.held(11), k.log.held(12), k.log.held(13))
+	}
+	l.Report(1, quorumlease.Report{Boot: 1, Term: 2, Durable: 13})
+	if k.reported(positions{committed: 13}, reports{ledger: l}); k.through != 13 {
+		t.Errorf("no member lacks anything, and all up to %d is released, want 13", k.through)
+	}
+}

@@ -101,6 +101,7 @@ func TestForwardedBatches(t *testing.T) {
 		}, nil, 2, nil},
 		{"a batch of another member's", func(r *Replica) []forward { return []forward{made(r.term, 3, 7, 1, putOf(t, "k"))} }, nil, 0, nil},
 		{"a batch of another term", func(r *Replica) []forward { return []forward{made(r.term-1, 2, 7, 1, putOf(t, "k"))} }, nil, 0, nil},
+		{"a batch of a later term", func(r *Replica) []forward { return []forward{made(r.term+1, 2, 7, 1, putOf(t, "k"))} }, nil, 0, nil},
 		{"a batch in another term's envelope", func(r *Replica) []forward {
 			m := made(r.term-1, 2, 7, 1, putOf(t, "k"))
 			m.Term = r.term

@@ -143,3 +143,25 @@ func TestFormerDivisionsAreLookedUp(t *testing.T) {
 		}
 	}
 }
+
+// A request that is not granted gets no answer: one that is late, say.
+func TestARefusedRequestGetsNoAnswer(t *testing.T) {
+	p := newAsked(quorumlease.Config{Self: 1, TTL: time.Second}, 0)
+	at := Standing{Now: machine.Mono(time.Hour), Leader: 2, Log: quorumlease.Log{Term: 5, Last: 9, Received: 9}}
+	for _, step := range []struct {
+		name string
+		body any
+		want bool
+	}{
+		{"a request", quorumlease.Request{Boot: 5, Seq: 3}, true},
+		{"a later one", quorumlease.Request{Boot: 5, Seq: 9}, true},
+		{"a return", quorumlease.Return{Boot: 5, Seq: 12}, false},
+		{"one that was sent before the return", quorumlease.Request{Boot: 5, Seq: 11}, false},
+		{"one of an earlier life", quorumlease.Request{Boot: 4, Seq: 20}, false},
+		{"one that was sent after the return", quorumlease.Request{Boot: 5, Seq: 13}, true},
+	} {
+		if got := p.Receive(at, 3, step.body).Reply; (got != nil) != step.want {
+			t.Errorf("%s is answered with %+v, want an answer: %v", step.name, got, step.want)
+		}
+	}
+}

@@ -185,7 +185,7 @@ func TestWhoWantsALease(t *testing.T) {
 	// It wants one for a while after a read; the leader also when others ask it, and then only the leader.
 	for _, leader := range []machine.NodeID{1, 2} {
 		r := keyReader(9)
-		r.leader, r.now = leader, machine.Mono(time.Hour)
+		r.leader, r.term, r.visibleTerm, r.now = leader, 5, 4, machine.Mono(time.Hour) // no entry of the term is released yet
 		r.reads.cfg.Idle, r.reads.wanted = time.Second, 0
 		if r.reads.asked(r.moment); r.reads.wanted == r.now.Add(time.Second) != (leader == 1) {
 			t.Errorf("member 1 is asked, and %d leads: it wants a lease until %v", leader, r.reads.wanted)
