@@ -122,10 +122,17 @@ func TestWhatIsNotShownIsAlive(t *testing.T) {
 			t.Errorf("%s: the group is alive: %v, want %v", name, got, tt.alive)
 		}
 	}
+	last := sleeper(t)
+	if aliveIn(func(func(process) bool) { _ = last.Process.Kill(); _ = last.Wait() }, last.Process.Pid) {
+		t.Error("the last of a group was reaped while the table was read, and the group is alive")
+	}
 }
 
 // To hand the terminal on makes no signal ignored for good: the next command would ignore it, too.
 func TestTheTerminalIsHandedOnWithoutATrace(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	masked := statusLine(t, "thread-self", "SigBlk")
 	signal.Reset(syscall.SIGTTOU)
 	before := ignored(t, os.Getpid(), syscall.SIGTTOU)
 	during, mask := false, ""
@@ -133,6 +140,9 @@ func TestTheTerminalIsHandedOnWithoutATrace(t *testing.T) {
 	var blocked uint64
 	if _, err := fmt.Sscanf(mask, "%x", &blocked); err != nil || !during || blocked>>(syscall.SIGTTOU-1)&1 == 0 {
 		t.Errorf("while the terminal is handed on the mask of signals is %s, %v: SIGTTOU would stop this process", mask, err)
+	}
+	if after := statusLine(t, "thread-self", "SigBlk"); after != masked {
+		t.Errorf("the terminal was handed on, and the mask of signals is %s, want %s as before: a thread would hear none", after, masked)
 	}
 	if passTerminal(foreground()); ignored(t, os.Getpid(), syscall.SIGTTOU) != before {
 		t.Errorf("SIGTTOU was ignored: %v, and the terminal was handed on; now it is the other way", before)

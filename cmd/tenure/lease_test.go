@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,8 @@ import (
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/engine"
 	"github.com/tenure-lease/tenure/internal/cli"
+	"github.com/tenure-lease/tenure/internal/holder/storage"
+	"github.com/tenure-lease/tenure/internal/host/register"
 )
 
 // takeLeases takes leases in the store of this user, until the test ends.
@@ -90,13 +93,14 @@ func TestTableOfLeases(t *testing.T) {
 			{Holder: "two", Token: 8, Slots: 3, Until: time.Now().Add(2*time.Hour + 400*time.Millisecond)},
 		}},
 		{Name: "b", Waiting: 5},
+		{Name: "d", Holders: []tenure.Holding{{Holder: "most", Token: 9, Slots: tenure.Shared - 1, Until: time.Now().Add(time.Hour + 400*time.Millisecond)}}},
 		{Name: "c", Holders: []tenure.Holding{{Holder: "all", Token: 9, Slots: tenure.Shared, Until: time.Now().Add(-time.Hour)}}},
 	})
 	var got []string
 	for line := range strings.Lines(text.String()) {
 		got = append(got, strings.Join(strings.Fields(line), " "))
 	}
-	want := "NAME HOLDER TOKEN SLOTS EXPIRES IN WAITING|a one 7 3 1h0m0s 4|a two 8 3 2h0m0s 4|b (free) 5|c all 9 shared -1h0m0s 0"
+	want := "NAME HOLDER TOKEN SLOTS EXPIRES IN WAITING|a one 7 3 1h0m0s 4|a two 8 3 2h0m0s 4|b (free) 5|" + fmt.Sprintf("d most 9 %d 1h0m0s 0|c all 9 shared -1h0m0s 0", tenure.Shared-1)
 	if strings.Join(got, "|") != want {
 		t.Errorf("the table of leases is\n%s\nwant %s", &text, want)
 	}
@@ -201,6 +205,22 @@ func TestDefaultsOfStores(t *testing.T) {
 	_, err = command(t, "lease", "init", "--at", "rediss://127.0.0.1:1")
 	if err == nil || strings.Contains(err.Error(), "needs no stores") {
 		t.Errorf("a Redis server by TLS: %v, want it tried", err)
+	}
+}
+
+// The making of stores is told with how many of them may fail, and how soon leases are had.
+func TestTableOfMadeStores(t *testing.T) {
+	h := register.Header{Term: 15 * time.Second, Delay: 20 * time.Millisecond, Drift: 1000}
+	rest := fmt.Sprintf("clocks differ by up to 1000 ppm| a free lease is had within about 80ms| a dead holder's is another's %v after its last renewal", storage.Takeover(h).Round(time.Millisecond))
+	for stores, want := range map[int]string{1: "a store", 2: "a set of 2 stores, of which 0 may fail,", 3: "a set of 3 stores, of which 1 may fail,", 5: "a set of 5 stores, of which 2 may fail,"} {
+		for how, measured := range map[string]bool{"measured": true, "as given": false} {
+			var b strings.Builder
+			madeStores{Stores: stores, Measured: measured}.table(&b, h)
+			want := "made " + want + " for leases of 15s; accesses take up to 20ms (" + how + "), " + strings.ReplaceAll(rest, "| ", "|")
+			if got := squeezed(b.String()); got != want {
+				t.Errorf("made are %d stores, told is\n%s\nwant\n%s", stores, got, want)
+			}
+		}
 	}
 }
 

@@ -89,8 +89,11 @@ func TestWatchedLeases(t *testing.T) {
 						_ = c.print("table", &b)
 						line = strings.TrimSuffix(b.String(), "\n")
 					}
-					_, line, _ = strings.Cut(line, "\t")
-					got = append(got, line)
+					at, rest, _ := strings.Cut(line, "\t")
+					if told, err := time.Parse(time.RFC3339, at); err != nil || told.After(time.Now()) || time.Since(told) > watchEvery+time.Second {
+						t.Errorf("as %s, %s: the time of a line is %q, %v; want now", form, when, at, err)
+					}
+					got = append(got, rest)
 				}
 				if fmt.Sprint(got) != fmt.Sprint(want) {
 					t.Errorf("as %s, %s: the lines are %q, want %q", form, when, got, want)

@@ -80,6 +80,7 @@ func TestPeerRefusals(t *testing.T) {
 		"write either --peers": {"--self", "a:1"},
 		"or --members FILE":    slices.Concat(who, []string{"--members", "f"}),
 		"leave --listen away":  slices.Concat(who, []string{"--listen", ""}),
+		"where do commands":    slices.Concat(who, []string{"--listen", "", "--bind", "0.0.0.0:1"}),
 		"--mode 1000":          slices.Concat(who, []string{"--mode", "1000"}),
 	} {
 		_, _, err := peerFlags(t, args...).complete()
