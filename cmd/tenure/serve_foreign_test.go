@@ -51,7 +51,7 @@ func TestServeKnowsEtcdsFlags(t *testing.T) {
 			if name := m[1]; name != "version" {
 				seen++
 				if f.Lookup(name) == nil {
-					t.Errorf("etcd has --%s: say in serve_foreign.go whether it protects anything", name)
+					t.Errorf("etcd has --%s: say in serve_foreign_table.go whether it protects anything", name)
 				}
 			}
 		}
@@ -117,11 +117,16 @@ self-signed-cert-validity: 1
 log-outputs: [stderr]
 force-new-cluster: false
 auto-compaction-retention: "1"
+socket-options:
+  reuse-port: false
+discovery-config:
+  dial-timeout: 2000000000
+watch-progress-notify-interval: 600000000000
 cipher-suites: [
   TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256
 ]
 tls-min-version: 'TLS1.2'
-`, ignored: []string{"discovery-fallback", "log-outputs", "self-signed-cert-validity", "snapshot-count", "strict-reconfig-check"}},
+`, ignored: []string{"discovery-dial-timeout", "discovery-fallback", "log-outputs", "self-signed-cert-validity", "snapshot-count", "socket-reuse-port", "strict-reconfig-check"}},
 		{name: "certificates of one's own in the file", file: "client-transport-security:\n  auto-tls: true\n", want: "not be safe to ignore"},
 		{name: "a setting twice", file: "client-transport-security:\n  client-cert-auth: true\n  client-cert-auth: false\n", want: "already set"},
 		{name: "an unknown one in a section", file: "peer-transport-security:\n  client-cert-auht: true\n", want: `no setting "peer-client-cert-auht"`},
