@@ -49,7 +49,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{"there is no setting \"nosuch\" here", []string{"serve", "--initial-cluster-state", "odd", "--config-file", settings}},
 		{"client-transport-security should hold settings", []string{"serve", "--initial-cluster-state", "odd", "--config-file", flat}},
 		{"--config-file: ", []string{"serve", "--initial-cluster-state", "odd", "--config-file", filepath.Join(dir, "none")}},
-		{"--log-level \"loud\": want debug, info, warn or error", []string{"serve", "--initial-cluster-state", "odd", "--log-level", "loud"}},
+		{"--log-level \"loud\": want debug, info, warn, error, panic or fatal", []string{"serve", "--initial-cluster-state", "odd", "--log-level", "loud"}},
 		{"--log-format xml: want auto, text, console or json", []string{"serve", "--initial-cluster-state", "odd", "--log-format", "xml"}},
 		{"\"true\" is not a flag; a switch that has a value is written --NAME=true", []string{"serve", "--pre-vote", "true"}},
 	} {

@@ -47,6 +47,7 @@ type serveOptions struct {
 	client, peer                            tlsOptions
 	tls                                     tlsLimits
 	log                                     cli.Log
+	outputs                                 cli.Outputs
 }
 
 const (
@@ -89,6 +90,7 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 	o.tls.register(f)
 	o.http.register(f)
 	o.log.Register(f, slog.LevelInfo)
+	o.outputs.Register(f)
 	registerForeign(f)
 }
 
