@@ -40,6 +40,7 @@ type serveOptions struct {
 	quotaBytes                              int64
 	keepAliveMin, keepAliveInterval         time.Duration
 	keepAliveTimeout, watchProgressInterval time.Duration
+	warnCall, warnApply                     time.Duration
 	compactionMode, compactionRetention     string
 	readLease, readLeaseOrder               string
 	readLeaseChanges                        string
@@ -79,6 +80,8 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 	f.DurationVar(&o.keepAliveInterval, "grpc-keepalive-interval", 2*time.Hour, "how often an idle client is pinged")
 	f.DurationVar(&o.keepAliveTimeout, "grpc-keepalive-timeout", 20*time.Second, "how long a pinged client may take to answer")
 	f.DurationVar(&o.watchProgressInterval, "watch-progress-notify-interval", 10*time.Minute, "how often a quiet watch reports progress, if it asked for that")
+	f.DurationVar(&o.warnCall, "warning-unary-request-duration", 300*time.Millisecond, "how long a call may take until the log tells of it; 0 tells of none")
+	f.DurationVar(&o.warnApply, "warning-apply-duration", 100*time.Millisecond, "how long a write may take to be applied until the log tells of it; 0 tells of none")
 	f.StringVar(&o.compactionMode, "auto-compaction-mode", "periodic", "periodic or revision")
 	f.StringVar(&o.compactionRetention, "auto-compaction-retention", "0", "history to keep: a `duration` (or hours), or revisions; 0 keeps all")
 	f.StringVar(&o.readLease, "read-lease", string(quorumlease.Leader), "`policy` that a new cluster begins with: which members answer linearizable reads without asking others: off, leader or all, and with --read-lease-order key also static, quorum or cost; `tenure read-lease set` changes it later")
@@ -153,11 +156,11 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 			Name: o.name, DataDir: o.dataDir, Peers: peers, ClusterToken: o.clusterToken, Existing: o.clusterState == "existing", ClientURLs: o.advertiseClientURLs,
 			HeartbeatInterval: time.Duration(o.heartbeatMillis) * time.Millisecond,
 			ElectionTimeout:   time.Duration(o.electionMillis) * time.Millisecond,
-			ReadLease:         string(policy), ReadLeaseTTL: o.readLeaseTTL, MaxLearners: o.maxLearners,
+			ReadLease:         string(policy), ReadLeaseTTL: o.readLeaseTTL, MaxLearners: o.maxLearners, WarnApply: o.warnApply,
 			Fail: fail, Logger: logger,
 		},
 		API: etcdapi.Config{
-			MaxRequestBytes: o.maxRequestBytes, MaxTxnOps: o.maxTxnOps, MaxConcurrentStreams: o.maxStreams, QuotaBytes: o.quotaBytes, ReadLeaseChanges: changes,
+			MaxRequestBytes: o.maxRequestBytes, MaxTxnOps: o.maxTxnOps, MaxConcurrentStreams: o.maxStreams, QuotaBytes: o.quotaBytes, ReadLeaseChanges: changes, WarnCall: o.warnCall,
 			WatchProgressInterval: o.watchProgressInterval, KeepAliveMinTime: o.keepAliveMin,
 			KeepAliveInterval: o.keepAliveInterval, KeepAliveTimeout: o.keepAliveTimeout,
 		},

@@ -49,8 +49,6 @@ var withoutEffect = map[string]string{
 	"snapshot-catchup-entries":             bytesOfLog,
 	"snapshot-count":                       bytesOfLog,
 	"v2-deprecation":                       "there is no v2 store",
-	"warning-apply-duration":               "slow requests are not told",
-	"warning-unary-request-duration":       "slow requests are not told",
 }
 
 // switchesWithoutEffect are such flags that are true or false. Settings that would make a
@@ -120,17 +118,19 @@ var refused = map[string]etcdOnly{
 
 // nuances are flags that mean the same as in etcd but for a detail.
 var nuances = map[string]string{
-	"advertise-client-urls":       "by default those of --listen-client-urls, and needed where these are no addresses to dial",
-	"config-file":                 "flags and environment win over it, while etcd then ignores them; an unknown key is an error",
-	"data-dir":                    "by default NAME.tenure",
-	"initial-advertise-peer-urls": "one URL",
-	"initial-cluster":             "one URL for each name",
-	"listen-peer-urls":            "one URL",
-	"log-level":                   "with panic and fatal nothing is logged",
-	"log-format":                  "text, too, which is console; by default text on a terminal and JSON elsewhere",
-	"max-learners":                "it has to be the same at all members",
-	"metrics":                     "the figures are in [metrics](metrics.md)",
-	"quota-backend-bytes":         "0 is no bound but the memory's, and not 2 GiB",
-	"trusted-ca-file":             "asks clients for a certificate even without --client-cert-auth",
-	"peer-trusted-ca-file":        "asks members for a certificate even without --peer-client-cert-auth",
+	"advertise-client-urls":          "by default those of --listen-client-urls, and needed where these are no addresses to dial",
+	"config-file":                    "flags and environment win over it, while etcd then ignores them; an unknown key is an error",
+	"data-dir":                       "by default NAME.tenure",
+	"initial-advertise-peer-urls":    "one URL",
+	"initial-cluster":                "one URL for each name",
+	"listen-peer-urls":               "one URL",
+	"log-level":                      "with panic and fatal nothing is logged",
+	"log-format":                     "text, too, which is console; by default text on a terminal and JSON elsewhere",
+	"max-learners":                   "it has to be the same at all members",
+	"metrics":                        "the figures are in [metrics](metrics.md)",
+	"quota-backend-bytes":            "0 is no bound but the memory's, and not 2 GiB",
+	"warning-apply-duration":         "one line a second; 0 tells of none",
+	"warning-unary-request-duration": "one line a second, without keys and values; Lock and Campaign, which wait for others, are not told; 0 tells of none",
+	"trusted-ca-file":                "asks clients for a certificate even without --client-cert-auth",
+	"peer-trusted-ca-file":           "asks members for a certificate even without --peer-client-cert-auth",
 }

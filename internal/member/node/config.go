@@ -88,6 +88,10 @@ type Config struct {
 	// is told of it. It must not block. Nil means that nobody wants to know.
 	Assigned func(replica.Token)
 
+	// WarnApply is how long an entry of the log may take to be applied until a line in the log tells of it,
+	// one a second. Default never.
+	WarnApply time.Duration
+
 	// Fail is called once, on a goroutine of its own, if the node cannot go on. Then a
 	// write to disk failed, the log holds an entry that this version does not know, the
 	// other members refuse this one, or its data directory has lost earlier promises. The
