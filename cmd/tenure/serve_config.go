@@ -31,6 +31,7 @@ type serveOptions struct {
 	name, dataDir                           string
 	listenPeerURLs, listenClientURLs        []string
 	http                                    httpOptions
+	sockets                                 listenOptions
 	advertisePeerURLs, advertiseClientURLs  []string
 	initialCluster, clusterState            string
 	clusterToken                            string
@@ -92,6 +93,7 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 	o.peer.registerPeers(f)
 	o.tls.register(f)
 	o.http.register(f)
+	o.sockets.register(f)
 	o.log.Register(f, slog.LevelInfo)
 	o.outputs.Register(f)
 	registerForeign(f)
@@ -168,7 +170,7 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 	if cfg.History, err = server.ParseRetention(o.compactionMode, o.compactionRetention); err != nil {
 		return cfg, fmt.Errorf("--auto-compaction-mode and -retention: %w", err)
 	}
-	if cfg.ClientTLS, err = o.client.load(o.tls, o.listenClientURLs); err != nil {
+	if cfg.ClientTLS, err = o.client.load(o.tls, slices.Concat(o.listenClientURLs, o.sockets.httpURLs)); err != nil {
 		return cfg, err
 	}
 	if cfg.Node.PeerTLS, err = o.peer.load(o.tls, o.listenPeerURLs); err != nil {
@@ -182,15 +184,16 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 			}
 		}
 	}()
-	for _, u := range append([]string{o.listenPeerURLs[0]}, o.listenClientURLs...) {
-		l, err := listen(u)
+	for _, u := range slices.Concat(o.listenPeerURLs, o.listenClientURLs, o.sockets.httpURLs) {
+		l, err := o.sockets.listen(u)
 		if err != nil {
 			return cfg, err
 		}
 		open = append(open, l)
 	}
-	cfg.Node.PeerListener, cfg.Clients = open[0], open[1:]
-	err = o.http.setIn(&cfg)
+	last := 1 + len(o.listenClientURLs)
+	cfg.Node.PeerListener, cfg.Clients, cfg.HTTPOnly = open[0], open[1:last], open[last:]
+	err = o.http.setIn(&cfg, o.sockets)
 	return cfg, err
 }
 
@@ -233,16 +236,4 @@ func sameScheme(listen string, members []string) error {
 		}
 	}
 	return nil
-}
-
-func listen(raw string) (net.Listener, error) {
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("%q is no URL to listen on: want http://host:port or https://host:port", raw)
-	}
-	l, err := net.Listen("tcp", u.Host)
-	if err != nil {
-		return nil, cli.Exit(cli.ExitFailure, fmt.Errorf("listen on %s: %w; is another server running there?", raw, err))
-	}
-	return l, nil
 }

@@ -126,7 +126,7 @@ cipher-suites: [
   TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256
 ]
 tls-min-version: 'TLS1.2'
-`, ignored: []string{"discovery-dial-timeout", "discovery-fallback", "self-signed-cert-validity", "snapshot-count", "socket-reuse-port", "strict-reconfig-check"}},
+`, ignored: []string{"discovery-dial-timeout", "discovery-fallback", "self-signed-cert-validity", "snapshot-count", "strict-reconfig-check"}},
 		{name: "certificates of one's own in the file", file: "client-transport-security:\n  auto-tls: true\n", want: "not be safe to ignore"},
 		{name: "a setting twice", file: "client-transport-security:\n  client-cert-auth: true\n  client-cert-auth: false\n", want: "already set"},
 		{name: "an unknown one in a section", file: "peer-transport-security:\n  client-cert-auht: true\n", want: `no setting "peer-client-cert-auht"`},
