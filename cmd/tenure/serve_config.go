@@ -170,6 +170,9 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 	if cfg.History, err = server.ParseRetention(o.compactionMode, o.compactionRetention); err != nil {
 		return cfg, fmt.Errorf("--auto-compaction-mode and -retention: %w", err)
 	}
+	if err := o.selfSign(logger); err != nil {
+		return cfg, err
+	}
 	if cfg.ClientTLS, err = o.client.load(o.tls, slices.Concat(o.listenClientURLs, o.sockets.httpURLs)); err != nil {
 		return cfg, err
 	}
@@ -195,6 +198,15 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 	cfg.Node.PeerListener, cfg.Clients, cfg.HTTPOnly = open[0], open[1:last], open[last:]
 	err = o.http.setIn(&cfg, o.sockets)
 	return cfg, err
+}
+
+// selfSign makes the certificates that are to be made, which name the hosts at which this member is reached.
+func (o *serveOptions) selfSign(logger *slog.Logger) error {
+	clients := slices.Concat(o.listenClientURLs, o.sockets.httpURLs, o.advertiseClientURLs)
+	if err := o.client.selfSign(o.dataDir, o.tls.years, clients, logger); err != nil {
+		return err
+	}
+	return o.peer.selfSign(o.dataDir, o.tls.years, slices.Concat(o.listenPeerURLs, o.advertisePeerURLs), logger)
 }
 
 // parseCluster reads name=url,name=url.

@@ -142,7 +142,7 @@ func TestFlagsPage(t *testing.T) {
 // Each flag of etcd's help takes its value in each form in which etcd takes it, and those without effect are
 // named together.
 func TestServeTakesEachFormOfEtcdsFlags(t *testing.T) {
-	value := map[string]string{"bool": "true", "string": "x", "stringSlice": "x", "int": "7", "int64": "7", "uint32": "7", "duration": "7s"}
+	value := map[string]string{"bool": "true", "string": "x", "stringSlice": "x", "int": "7", "uint": "7", "int64": "7", "uint32": "7", "duration": "7s"}
 	for _, section := range etcdHelp(t) {
 		for _, name := range section.flags {
 			var o serveOptions

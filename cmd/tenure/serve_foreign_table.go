@@ -44,7 +44,6 @@ var withoutEffect = map[string]string{
 	"proxy-write-timeout":                  earlier,
 	"raft-read-timeout":                    memberStreams,
 	"raft-write-timeout":                   memberStreams,
-	"self-signed-cert-validity":            "members make no certificates",
 	"snapshot-catchup-entries":             bytesOfLog,
 	"snapshot-count":                       bytesOfLog,
 	"v2-deprecation":                       "there is no v2 store",
@@ -94,8 +93,6 @@ type etcdOnly struct {
 }
 
 var refused = map[string]etcdOnly{
-	"auto-tls":            {true, []string{"false"}, "give --cert-file and --key-file: nobody can tell a certificate that a member makes for itself from a stranger's"},
-	"peer-auto-tls":       {true, []string{"false"}, "give --peer-cert-file, --peer-key-file and --peer-trusted-ca-file: nobody can tell a certificate that a member makes for itself from a stranger's"},
 	"auth-token":          {false, []string{"simple"}, "there are no users and roles; certificates of clients (--trusted-ca-file) decide which may connect"},
 	"force-new-cluster":   {true, []string{"false"}, "members that are lost for good are removed with `tenure member remove` while a majority is left"},
 	"wal-dir":             {false, nil, "the log is in --data-dir: put that on the disk that is meant"},
@@ -125,6 +122,9 @@ var nuances = map[string]string{
 	"listen-client-urls":             "all of them with TLS or none; the socket of unix://PATH is for this user alone",
 	"listen-client-http-urls":        "with TLS if --listen-client-urls is",
 	"socket-reuse-address":           "it is always so",
+	"auto-tls":                       "[security](security.md#certificates-that-members-make) has what it is good for",
+	"peer-auto-tls":                  "[security](security.md#certificates-that-members-make) has what it is good for",
+	"self-signed-cert-validity":      "a start after that makes another",
 	"log-format":                     "text, too, which is console; by default text on a terminal and JSON elsewhere",
 	"max-learners":                   "it has to be the same at all members",
 	"metrics":                        "the figures are in [metrics](metrics.md)",
