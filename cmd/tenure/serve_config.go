@@ -42,6 +42,7 @@ type serveOptions struct {
 	keepAliveMin, keepAliveInterval         time.Duration
 	keepAliveTimeout, watchProgressInterval time.Duration
 	warnCall, warnApply                     time.Duration
+	unsafeNoSync                            bool
 	compactionMode, compactionRetention     string
 	readLease, readLeaseOrder               string
 	readLeaseChanges                        string
@@ -83,6 +84,7 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 	f.DurationVar(&o.watchProgressInterval, "watch-progress-notify-interval", 10*time.Minute, "how often a quiet watch reports progress, if it asked for that")
 	f.DurationVar(&o.warnCall, "warning-unary-request-duration", 300*time.Millisecond, "how long a call may take until the log tells of it; 0 tells of none")
 	f.DurationVar(&o.warnApply, "warning-apply-duration", 100*time.Millisecond, "how long a write may take to be applied until the log tells of it; 0 tells of none")
+	f.BoolVar(&o.unsafeNoSync, "unsafe-no-fsync", false, "do not wait for the disk: a crash of this machine may lose acknowledged writes, and this member's votes with them")
 	f.StringVar(&o.compactionMode, "auto-compaction-mode", "periodic", "periodic or revision")
 	f.StringVar(&o.compactionRetention, "auto-compaction-retention", "0", "history to keep: a `duration` (or hours), or revisions; 0 keeps all")
 	f.StringVar(&o.readLease, "read-lease", string(quorumlease.Leader), "`policy` that a new cluster begins with: which members answer linearizable reads without asking others: off, leader or all, and with --read-lease-order key also static, quorum or cost; `tenure read-lease set` changes it later")
@@ -158,7 +160,7 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 			Name: o.name, DataDir: o.dataDir, Peers: peers, ClusterToken: o.clusterToken, Existing: o.clusterState == "existing", ClientURLs: o.advertiseClientURLs,
 			HeartbeatInterval: time.Duration(o.heartbeatMillis) * time.Millisecond,
 			ElectionTimeout:   time.Duration(o.electionMillis) * time.Millisecond,
-			ReadLease:         string(policy), ReadLeaseTTL: o.readLeaseTTL, MaxLearners: o.maxLearners, WarnApply: o.warnApply,
+			ReadLease:         string(policy), ReadLeaseTTL: o.readLeaseTTL, MaxLearners: o.maxLearners, WarnApply: o.warnApply, UnsafeNoSync: o.unsafeNoSync,
 			Fail: fail, Logger: logger,
 		},
 		API: etcdapi.Config{
@@ -169,6 +171,9 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 	}
 	if cfg.History, err = server.ParseRetention(o.compactionMode, o.compactionRetention); err != nil {
 		return cfg, fmt.Errorf("--auto-compaction-mode and -retention: %w", err)
+	}
+	if o.unsafeNoSync {
+		logger.Error("--unsafe-no-fsync: this member does not sync its disk; a crash of this machine may lose acknowledged writes and give a lease two holders")
 	}
 	if err := o.selfSign(logger); err != nil {
 		return cfg, err

@@ -50,7 +50,7 @@ var withoutEffect = map[string]string{
 }
 
 // switchesWithoutEffect are such flags that are true or false. Settings that would make a
-// member less safe (no fsync, no pre-vote, reconfiguration that is not checked) stay safe here.
+// member less safe (no pre-vote, reconfiguration that is not checked) stay safe here.
 var switchesWithoutEffect = map[string]string{
 	"compact-hash-check-enabled":         "hashes are not compared by members",
 	"debug":                              earlier + "; --log-level debug is its successor",
@@ -68,7 +68,6 @@ var switchesWithoutEffect = map[string]string{
 	"stop-grpc-service-on-defrag":        noDatabase,
 	"strict-reconfig-check":              "it is always on",
 	"txn-mode-write-with-shared-buffer":  noDatabase,
-	"unsafe-no-fsync":                    "writes are always synced",
 }
 
 // Reasons that several flags share.
@@ -131,6 +130,7 @@ var nuances = map[string]string{
 	"quota-backend-bytes":            "0 is no bound but the memory's, and not 2 GiB",
 	"warning-apply-duration":         "one line a second; 0 tells of none",
 	"warning-unary-request-duration": "one line a second, without keys and values; Lock and Campaign, which wait for others, are not told; 0 tells of none",
+	"unsafe-no-fsync":                "the log, the status and `tenure_unsynced` tell of it",
 	"trusted-ca-file":                "asks clients for a certificate even without --client-cert-auth",
 	"peer-trusted-ca-file":           "asks members for a certificate even without --peer-client-cert-auth",
 }
