@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -32,6 +33,7 @@ type serveOptions struct {
 	listenPeerURLs, listenClientURLs        []string
 	http                                    httpOptions
 	sockets                                 listenOptions
+	discovery                               discovery
 	advertisePeerURLs, advertiseClientURLs  []string
 	initialCluster, clusterState            string
 	clusterToken                            string
@@ -96,6 +98,7 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 	o.tls.register(f)
 	o.http.register(f)
 	o.sockets.register(f)
+	o.discovery.register(f)
 	o.log.Register(f, slog.LevelInfo)
 	o.outputs.Register(f)
 	registerForeign(f)
@@ -105,6 +108,9 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server.Config, err error) {
 	if len(o.advertisePeerURLs) != 1 || len(o.listenPeerURLs) != 1 {
 		return cfg, errors.New("--listen-peer-urls and --initial-advertise-peer-urls: one URL each")
+	}
+	if o.discovery.domain != "" && o.initialCluster != "" {
+		return cfg, errors.New("--discovery-srv and --initial-cluster exclude each other, as in etcd")
 	}
 	if o.initialCluster == "" {
 		o.initialCluster = o.name + "=" + o.advertisePeerURLs[0]
@@ -127,6 +133,12 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 	}
 	_, statErr := os.Stat(filepath.Join(o.dataDir, "wal"))
 	started := statErr == nil
+	if o.discovery.domain != "" && !started {
+		if peers, err = o.discovery.find(context.Background(), o.name, o.advertisePeerURLs[0]); err != nil {
+			return cfg, err
+		}
+		logger.Info("members by DNS", "domain", o.discovery.domain, "urls", slices.Sorted(maps.Values(peers)))
+	}
 	if url, ok := peers[o.name]; ok && url != o.advertisePeerURLs[0] && started {
 		peers[o.name] = o.advertisePeerURLs[0] // --initial-cluster is of the first start; it may have moved
 	} else if ok && url != o.advertisePeerURLs[0] {

@@ -26,7 +26,6 @@ var withoutEffect = map[string]string{
 	"discovery-keepalive-time":             noDiscovery,
 	"discovery-keepalive-timeout":          noDiscovery,
 	"discovery-request-timeout":            noDiscovery,
-	"discovery-srv-name":                   noDiscovery,
 	"distributed-tracing-address":          noTracing,
 	"distributed-tracing-instance-id":      noTracing,
 	"distributed-tracing-sampling-rate":    noTracing,
@@ -99,7 +98,6 @@ var refused = map[string]etcdOnly{
 	"enable-v2v3":         {false, nil, "there is no v2 API"},
 	"discovery":           {false, nil, notDiscovered},
 	"discovery-proxy":     {false, nil, notDiscovered},
-	"discovery-srv":       {false, nil, notDiscovered},
 	"discovery-token":     {false, nil, notDiscovered},
 	"discovery-endpoints": {false, nil, notDiscovered},
 	"discovery-user":      {false, nil, notDiscovered},
@@ -131,6 +129,7 @@ var nuances = map[string]string{
 	"warning-apply-duration":         "one line a second; 0 tells of none",
 	"warning-unary-request-duration": "one line a second, without keys and values; Lock and Campaign, which wait for others, are not told; 0 tells of none",
 	"unsafe-no-fsync":                "the log, the status and `tenure_unsynced` tell of it",
+	"discovery-srv":                  "--initial-advertise-peer-urls has to be as in the record; DNS is asked at the first start; certificates have to name the hosts",
 	"trusted-ca-file":                "asks clients for a certificate even without --client-cert-auth",
 	"peer-trusted-ca-file":           "asks members for a certificate even without --peer-client-cert-auth",
 }
