@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tenure-lease/tenure/internal/cli"
+	"github.com/tenure-lease/tenure/internal/host/wal"
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 	"github.com/tenure-lease/tenure/internal/member/node"
 	"github.com/tenure-lease/tenure/internal/member/server"
@@ -29,7 +30,7 @@ import (
 type serveOptions struct {
 	configFile string
 
-	name, dataDir                           string
+	name, dataDir, logDir                   string
 	listenPeerURLs, listenClientURLs        []string
 	http                                    httpOptions
 	sockets                                 listenOptions
@@ -66,6 +67,7 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.configFile, "config-file", "", "YAML `file` with the names of these flags as keys")
 	f.StringVar(&o.name, "name", defaultName, "this member's name, one of those in --initial-cluster")
 	f.StringVar(&o.dataDir, "data-dir", "", "`directory` of this member's log and snapshots (default NAME.tenure)")
+	f.StringVar(&o.logDir, "wal-dir", "", "`directory` of this member's log alone, on another disk, say (default in --data-dir)")
 	f.StringSliceVar(&o.listenPeerURLs, "listen-peer-urls", []string{defaultPeerURL}, "`URL` to listen on for other members")
 	f.StringSliceVar(&o.listenClientURLs, "listen-client-urls", []string{defaultClientURL}, "`URLs` to listen on for clients")
 	f.StringSliceVar(&o.advertisePeerURLs, "initial-advertise-peer-urls", []string{defaultPeerURL}, "this member's `URL` for the other members")
@@ -131,8 +133,7 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 	if err != nil {
 		return cfg, err
 	}
-	_, statErr := os.Stat(filepath.Join(o.dataDir, "wal"))
-	started := statErr == nil
+	started := o.hasStarted()
 	if o.discovery.domain != "" && !started {
 		if peers, err = o.discovery.find(context.Background(), o.name, o.advertisePeerURLs[0]); err != nil {
 			return cfg, err
@@ -181,6 +182,7 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 			KeepAliveInterval: o.keepAliveInterval, KeepAliveTimeout: o.keepAliveTimeout,
 		},
 	}
+	cfg.Node.WAL.LogDir = o.logDir
 	if cfg.History, err = server.ParseRetention(o.compactionMode, o.compactionRetention); err != nil {
 		return cfg, fmt.Errorf("--auto-compaction-mode and -retention: %w", err)
 	}
@@ -215,6 +217,14 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 	cfg.Node.PeerListener, cfg.Clients, cfg.HTTPOnly = open[0], open[1:last], open[last:]
 	err = o.http.setIn(&cfg, o.sockets)
 	return cfg, err
+}
+
+// hasStarted reports whether there is a log of an earlier start.
+func (o *serveOptions) hasStarted() bool {
+	return slices.ContainsFunc([]string{"wal", wal.ElsewhereFile}, func(name string) bool {
+		_, err := os.Stat(filepath.Join(o.dataDir, name))
+		return err == nil
+	})
 }
 
 // selfSign makes the certificates that are to be made, which name the hosts at which this member is reached.

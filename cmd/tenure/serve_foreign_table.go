@@ -92,8 +92,7 @@ type etcdOnly struct {
 
 var refused = map[string]etcdOnly{
 	"auth-token":          {false, []string{"simple"}, "there are no users and roles; certificates of clients (--trusted-ca-file) decide which may connect"},
-	"force-new-cluster":   {true, []string{"false"}, "members that are lost for good are removed with `tenure member remove` while a majority is left"},
-	"wal-dir":             {false, nil, "the log is in --data-dir: put that on the disk that is meant"},
+	"force-new-cluster":   {true, []string{"false"}, "a cluster that has lost its majority begins anew from a snapshot of a member that is left: [after a majority is lost](cluster.md#after-a-majority-is-lost)"},
 	"proxy":               {false, []string{"off", "false"}, "a member is no proxy"},
 	"enable-v2v3":         {false, nil, "there is no v2 API"},
 	"discovery":           {false, nil, notDiscovered},
@@ -130,6 +129,7 @@ var nuances = map[string]string{
 	"warning-unary-request-duration": "one line a second, without keys and values; Lock and Campaign, which wait for others, are not told; 0 tells of none",
 	"unsafe-no-fsync":                "the log, the status and `tenure_unsynced` tell of it",
 	"discovery-srv":                  "--initial-advertise-peer-urls has to be as in the record; DNS is asked at the first start; certificates have to name the hosts",
+	"wal-dir":                        "[a log of its own disk](cluster.md#its-memory-and-its-disk) says how a log is moved",
 	"trusted-ca-file":                "asks clients for a certificate even without --client-cert-auth",
 	"peer-trusted-ca-file":           "asks members for a certificate even without --peer-client-cert-auth",
 }

@@ -91,7 +91,6 @@ func TestServeSettingsOfEtcd(t *testing.T) {
 		{name: "tokens of nobody", environ: []string{"ETCD_AUTH_TOKEN=simple"}},
 		{name: "a new cluster by force", args: []string{"--force-new-cluster"}, want: "not be safe to ignore"},
 		{name: "discovery", args: []string{"--discovery-token", "x"}, want: "begin a cluster of its own"},
-		{name: "another disk", environ: []string{"ETCD_WAL_DIR=/fast"}, want: "the log is in --data-dir"},
 		{name: "etcd's sample file", file: `
 name: 'x'
 data-dir:
