@@ -92,7 +92,7 @@ type etcdOnly struct {
 
 var refused = map[string]etcdOnly{
 	"auth-token":          {false, []string{"simple"}, "there are no users and roles; certificates of clients (--trusted-ca-file) decide which may connect"},
-	"force-new-cluster":   {true, []string{"false"}, "a cluster that has lost its majority begins anew from a snapshot of a member that is left: [after a majority is lost](cluster.md#after-a-majority-is-lost)"},
+	"force-new-cluster":   {true, []string{"false"}, "a cluster that has lost its majority begins anew from a snapshot of a member that is left (`tenure snapshot`; docs/cluster.md, After a majority is lost)"},
 	"proxy":               {false, []string{"off", "false"}, "a member is no proxy"},
 	"enable-v2v3":         {false, nil, "there is no v2 API"},
 	"discovery":           {false, nil, notDiscovered},

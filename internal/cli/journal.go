@@ -55,7 +55,9 @@ func (h byPriority) Enabled(ctx context.Context, level slog.Level) bool {
 	return h.of(level).Enabled(ctx, level)
 }
 
-func (h byPriority) Handle(ctx context.Context, r slog.Record) error { return h.of(r.Level).Handle(ctx, r) }
+func (h byPriority) Handle(ctx context.Context, r slog.Record) error {
+	return h.of(r.Level).Handle(ctx, r)
+}
 
 func (h byPriority) each(change func(slog.Handler) slog.Handler) slog.Handler {
 	with := byPriority{}
