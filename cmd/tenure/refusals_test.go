@@ -47,9 +47,9 @@ func TestWhatIsRefused(t *testing.T) {
 		{"--at \"etcd://a\": want the socket of a peer", []string{"peer", "status", "--at", "etcd://a"}},
 		{"the URL of a socket has no options", []string{"peer", "status", "--at", "flease:///s?x=1"}},
 		{"there is no setting \"nosuch\" here", []string{"serve", "--initial-cluster-state", "odd", "--config-file", settings}},
-		{"client-transport-security should hold settings, such as cert-file", []string{"serve", "--initial-cluster-state", "odd", "--config-file", flat}},
+		{"client-transport-security should hold settings", []string{"serve", "--initial-cluster-state", "odd", "--config-file", flat}},
 		{"--config-file: ", []string{"serve", "--initial-cluster-state", "odd", "--config-file", filepath.Join(dir, "none")}},
-		{"--log-level \"loud\": want debug, info, warn or error", []string{"serve", "--initial-cluster-state", "odd", "--log-level", "loud"}},
+		{"--log-level \"loud\": want debug, info, warn, error, panic or fatal", []string{"serve", "--initial-cluster-state", "odd", "--log-level", "loud"}},
 		{"--log-format xml: want auto, text, console or json", []string{"serve", "--initial-cluster-state", "odd", "--log-format", "xml"}},
 		{"\"true\" is not a flag; a switch that has a value is written --NAME=true", []string{"serve", "--pre-vote", "true"}},
 	} {

@@ -91,10 +91,11 @@ func serve(ctx context.Context, o serveOptions) error {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	logger, err := o.log.Logger(os.Stderr)
+	logger, closeLog, err := o.outputs.Logger(o.log)
 	if err != nil {
 		return cli.Usage(err)
 	}
+	defer closeLog()
 	if os.Getenv("GRPC_GO_LOG_SEVERITY_LEVEL") == "" {
 		// gRPC and its gateway print a line for each connection that a client cuts.
 		grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tenure-lease/tenure/internal/cli"
+	"github.com/tenure-lease/tenure/internal/host/wal"
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 	"github.com/tenure-lease/tenure/internal/member/node"
 	"github.com/tenure-lease/tenure/internal/member/server"
@@ -28,9 +30,11 @@ import (
 type serveOptions struct {
 	configFile string
 
-	name, dataDir                           string
+	name, dataDir, logDir                   string
 	listenPeerURLs, listenClientURLs        []string
 	http                                    httpOptions
+	sockets                                 listenOptions
+	discovery                               discovery
 	advertisePeerURLs, advertiseClientURLs  []string
 	initialCluster, clusterState            string
 	clusterToken                            string
@@ -40,6 +44,8 @@ type serveOptions struct {
 	quotaBytes                              int64
 	keepAliveMin, keepAliveInterval         time.Duration
 	keepAliveTimeout, watchProgressInterval time.Duration
+	warnCall, warnApply                     time.Duration
+	unsafeNoSync                            bool
 	compactionMode, compactionRetention     string
 	readLease, readLeaseOrder               string
 	readLeaseChanges                        string
@@ -47,6 +53,7 @@ type serveOptions struct {
 	client, peer                            tlsOptions
 	tls                                     tlsLimits
 	log                                     cli.Log
+	outputs                                 cli.Outputs
 }
 
 const (
@@ -60,6 +67,7 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.configFile, "config-file", "", "YAML `file` with the names of these flags as keys")
 	f.StringVar(&o.name, "name", defaultName, "this member's name, one of those in --initial-cluster")
 	f.StringVar(&o.dataDir, "data-dir", "", "`directory` of this member's log and snapshots (default NAME.tenure)")
+	f.StringVar(&o.logDir, "wal-dir", "", "`directory` of this member's log alone, on another disk, say (default in --data-dir)")
 	f.StringSliceVar(&o.listenPeerURLs, "listen-peer-urls", []string{defaultPeerURL}, "`URL` to listen on for other members")
 	f.StringSliceVar(&o.listenClientURLs, "listen-client-urls", []string{defaultClientURL}, "`URLs` to listen on for clients")
 	f.StringSliceVar(&o.advertisePeerURLs, "initial-advertise-peer-urls", []string{defaultPeerURL}, "this member's `URL` for the other members")
@@ -78,6 +86,9 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 	f.DurationVar(&o.keepAliveInterval, "grpc-keepalive-interval", 2*time.Hour, "how often an idle client is pinged")
 	f.DurationVar(&o.keepAliveTimeout, "grpc-keepalive-timeout", 20*time.Second, "how long a pinged client may take to answer")
 	f.DurationVar(&o.watchProgressInterval, "watch-progress-notify-interval", 10*time.Minute, "how often a quiet watch reports progress, if it asked for that")
+	f.DurationVar(&o.warnCall, "warning-unary-request-duration", 300*time.Millisecond, "how long a call may take until the log tells of it; 0 tells of none")
+	f.DurationVar(&o.warnApply, "warning-apply-duration", 100*time.Millisecond, "how long a write may take to be applied until the log tells of it; 0 tells of none")
+	f.BoolVar(&o.unsafeNoSync, "unsafe-no-fsync", false, "do not wait for the disk: a crash of this machine may lose acknowledged writes, and this member's votes with them")
 	f.StringVar(&o.compactionMode, "auto-compaction-mode", "periodic", "periodic or revision")
 	f.StringVar(&o.compactionRetention, "auto-compaction-retention", "0", "history to keep: a `duration` (or hours), or revisions; 0 keeps all")
 	f.StringVar(&o.readLease, "read-lease", string(quorumlease.Leader), "`policy` that a new cluster begins with: which members answer linearizable reads without asking others: off, leader or all, and with --read-lease-order key also static, quorum or cost; `tenure read-lease set` changes it later")
@@ -88,7 +99,10 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 	o.peer.registerPeers(f)
 	o.tls.register(f)
 	o.http.register(f)
+	o.sockets.register(f)
+	o.discovery.register(f)
 	o.log.Register(f, slog.LevelInfo)
+	o.outputs.Register(f)
 	registerForeign(f)
 }
 
@@ -96,6 +110,9 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server.Config, err error) {
 	if len(o.advertisePeerURLs) != 1 || len(o.listenPeerURLs) != 1 {
 		return cfg, errors.New("--listen-peer-urls and --initial-advertise-peer-urls: one URL each")
+	}
+	if o.discovery.domain != "" && o.initialCluster != "" {
+		return cfg, errors.New("--discovery-srv and --initial-cluster exclude each other, as in etcd")
 	}
 	if o.initialCluster == "" {
 		o.initialCluster = o.name + "=" + o.advertisePeerURLs[0]
@@ -116,8 +133,13 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 	if err != nil {
 		return cfg, err
 	}
-	_, statErr := os.Stat(filepath.Join(o.dataDir, "wal"))
-	started := statErr == nil
+	started := o.hasStarted()
+	if o.discovery.domain != "" && !started {
+		if peers, err = o.discovery.find(context.Background(), o.name, o.advertisePeerURLs[0]); err != nil {
+			return cfg, err
+		}
+		logger.Info("members by DNS", "domain", o.discovery.domain, "urls", slices.Sorted(maps.Values(peers)))
+	}
 	if url, ok := peers[o.name]; ok && url != o.advertisePeerURLs[0] && started {
 		peers[o.name] = o.advertisePeerURLs[0] // --initial-cluster is of the first start; it may have moved
 	} else if ok && url != o.advertisePeerURLs[0] {
@@ -151,19 +173,26 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 			Name: o.name, DataDir: o.dataDir, Peers: peers, ClusterToken: o.clusterToken, Existing: o.clusterState == "existing", ClientURLs: o.advertiseClientURLs,
 			HeartbeatInterval: time.Duration(o.heartbeatMillis) * time.Millisecond,
 			ElectionTimeout:   time.Duration(o.electionMillis) * time.Millisecond,
-			ReadLease:         string(policy), ReadLeaseTTL: o.readLeaseTTL, MaxLearners: o.maxLearners,
+			ReadLease:         string(policy), ReadLeaseTTL: o.readLeaseTTL, MaxLearners: o.maxLearners, WarnApply: o.warnApply, UnsafeNoSync: o.unsafeNoSync,
 			Fail: fail, Logger: logger,
 		},
 		API: etcdapi.Config{
-			MaxRequestBytes: o.maxRequestBytes, MaxTxnOps: o.maxTxnOps, MaxConcurrentStreams: o.maxStreams, QuotaBytes: o.quotaBytes, ReadLeaseChanges: changes,
+			MaxRequestBytes: o.maxRequestBytes, MaxTxnOps: o.maxTxnOps, MaxConcurrentStreams: o.maxStreams, QuotaBytes: o.quotaBytes, ReadLeaseChanges: changes, WarnCall: o.warnCall,
 			WatchProgressInterval: o.watchProgressInterval, KeepAliveMinTime: o.keepAliveMin,
 			KeepAliveInterval: o.keepAliveInterval, KeepAliveTimeout: o.keepAliveTimeout,
 		},
 	}
+	cfg.Node.WAL.LogDir = o.logDir
 	if cfg.History, err = server.ParseRetention(o.compactionMode, o.compactionRetention); err != nil {
 		return cfg, fmt.Errorf("--auto-compaction-mode and -retention: %w", err)
 	}
-	if cfg.ClientTLS, err = o.client.load(o.tls, o.listenClientURLs); err != nil {
+	if o.unsafeNoSync {
+		logger.Error("--unsafe-no-fsync: this member does not sync its disk; a crash of this machine may lose acknowledged writes and give a lease two holders")
+	}
+	if err := o.selfSign(logger); err != nil {
+		return cfg, err
+	}
+	if cfg.ClientTLS, err = o.client.load(o.tls, slices.Concat(o.listenClientURLs, o.sockets.httpURLs)); err != nil {
 		return cfg, err
 	}
 	if cfg.Node.PeerTLS, err = o.peer.load(o.tls, o.listenPeerURLs); err != nil {
@@ -177,16 +206,34 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 			}
 		}
 	}()
-	for _, u := range append([]string{o.listenPeerURLs[0]}, o.listenClientURLs...) {
-		l, err := listen(u)
+	for _, u := range slices.Concat(o.listenPeerURLs, o.listenClientURLs, o.sockets.httpURLs) {
+		l, err := o.sockets.listen(u)
 		if err != nil {
 			return cfg, err
 		}
 		open = append(open, l)
 	}
-	cfg.Node.PeerListener, cfg.Clients = open[0], open[1:]
-	err = o.http.setIn(&cfg)
+	last := 1 + len(o.listenClientURLs)
+	cfg.Node.PeerListener, cfg.Clients, cfg.HTTPOnly = open[0], open[1:last], open[last:]
+	err = o.http.setIn(&cfg, o.sockets)
 	return cfg, err
+}
+
+// hasStarted reports whether there is a log of an earlier start.
+func (o *serveOptions) hasStarted() bool {
+	return slices.ContainsFunc([]string{"wal", wal.ElsewhereFile}, func(name string) bool {
+		_, err := os.Stat(filepath.Join(o.dataDir, name))
+		return err == nil
+	})
+}
+
+// selfSign makes the certificates that are to be made, which name the hosts at which this member is reached.
+func (o *serveOptions) selfSign(logger *slog.Logger) error {
+	clients := slices.Concat(o.listenClientURLs, o.sockets.httpURLs, o.advertiseClientURLs)
+	if err := o.client.selfSign(o.dataDir, o.tls.years, clients, logger); err != nil {
+		return err
+	}
+	return o.peer.selfSign(o.dataDir, o.tls.years, slices.Concat(o.listenPeerURLs, o.advertisePeerURLs), logger)
 }
 
 // parseCluster reads name=url,name=url.
@@ -228,16 +275,4 @@ func sameScheme(listen string, members []string) error {
 		}
 	}
 	return nil
-}
-
-func listen(raw string) (net.Listener, error) {
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("%q is no URL to listen on: want http://host:port or https://host:port", raw)
-	}
-	l, err := net.Listen("tcp", u.Host)
-	if err != nil {
-		return nil, cli.Exit(cli.ExitFailure, fmt.Errorf("listen on %s: %w; is another server running there?", raw, err))
-	}
-	return l, nil
 }

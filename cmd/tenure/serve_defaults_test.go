@@ -26,6 +26,7 @@ func TestServeDefaults(t *testing.T) {
 		"read-lease": "leader", "read-lease-order": "", "read-lease-ttl": "200ms", "read-lease-changes": "policy",
 		"client-cert-auth": "false", "peer-client-cert-auth": "false", "peer-skip-client-san-verification": "false",
 		"tls-min-version": "TLS1.2", "tls-max-version": "", "cipher-suites": "[]", "log-level": "info", "log-format": "auto",
+		"unsafe-no-fsync": "false", "log-outputs": "[default]", "enable-log-rotation": "false", "warning-unary-request-duration": "300ms", "warning-apply-duration": "100ms",
 	} {
 		if got := f.Lookup(name); got == nil || got.DefValue != want {
 			t.Errorf("--%s is %v by default, want %q", name, got, want)
@@ -41,6 +42,7 @@ func TestServeFlagsReachTheirEnds(t *testing.T) {
 		"--max-learners", "3", "--heartbeat-interval", "70", "--election-timeout", "900", "--max-txn-ops", "5", "--max-request-bytes", "6",
 		"--max-concurrent-streams", "7", "--quota-backend-bytes", "8", "--grpc-keepalive-min-time", "9s", "--grpc-keepalive-interval", "10s",
 		"--grpc-keepalive-timeout", "11s", "--watch-progress-notify-interval", "12s", "--read-lease-ttl", "300ms", "--read-lease-changes", "none",
+		"--warning-unary-request-duration", "13s", "--warning-apply-duration", "14s", "--unsafe-no-fsync", "--wal-dir", "/fast",
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -59,6 +61,7 @@ func TestServeFlagsReachTheirEnds(t *testing.T) {
 		"ops": {api.MaxTxnOps, 5}, "request": {api.MaxRequestBytes, 6}, "streams": {api.MaxConcurrentStreams, uint32(7)}, "quota": {api.QuotaBytes, int64(8)},
 		"min time": {api.KeepAliveMinTime, 9 * time.Second}, "interval": {api.KeepAliveInterval, 10 * time.Second}, "timeout": {api.KeepAliveTimeout, 11 * time.Second},
 		"progress": {api.WatchProgressInterval, 12 * time.Second}, "changes": {api.ReadLeaseChanges, etcdapi.ChangeNothing},
+		"log": {n.WAL.LogDir, "/fast"}, "no sync": {n.UnsafeNoSync, true}, "slow calls": {api.WarnCall, 13 * time.Second}, "slow writes": {n.WarnApply, 14 * time.Second},
 	} {
 		if tt.got != tt.want {
 			t.Errorf("%s: %v, want what the flag says, %v", name, tt.got, tt.want)

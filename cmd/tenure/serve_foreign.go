@@ -9,62 +9,6 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// These are the flags of etcd that have no meaning here, so that its unit files, environments
-// and configuration files carry over. Each is either without effect, which is told, or
-// something that its operator counts on for safety: then a value other than those that ask for
-// nothing is an error. Etcd's --experimental-NAME is --NAME here.
-
-// withoutEffect are flags that take a value, for settings that are otherwise here or are not
-// needed.
-var withoutEffect = []string{
-	"auth-token-ttl", "backend-batch-interval", "backend-batch-limit", "backend-bbolt-freelist-type", "bcrypt-cost",
-	"bootstrap-defrag-threshold-megabytes", "client-cert-file", "client-key-file", "compact-hash-check-time",
-	"compaction-batch-limit", "compaction-sleep-interval", "corrupt-check-time", "discovery-dial-timeout",
-	"discovery-fallback", "discovery-keepalive-time", "discovery-keepalive-timeout", "discovery-request-timeout",
-	"discovery-srv-name", "distributed-tracing-address", "distributed-tracing-instance-id",
-	"distributed-tracing-sampling-rate", "distributed-tracing-service-name", "downgrade-check-time", "feature-gates",
-	"listen-client-http-urls", "log-outputs", "log-package-levels",
-	"log-rotation-config-json", "logger", "max-snapshots", "max-wals", "proxy-dial-timeout",
-	"proxy-failure-wait", "proxy-read-timeout", "proxy-refresh-interval", "proxy-write-timeout", "raft-read-timeout",
-	"raft-write-timeout", "self-signed-cert-validity", "snapshot-catchup-entries", "snapshot-count", "v2-deprecation",
-	"warning-apply-duration", "warning-unary-request-duration",
-}
-
-// switchesWithoutEffect are such flags that are true or false. Settings that would make a
-// member less safe (no fsync, no pre-vote, reconfiguration that is not checked) stay safe here.
-var switchesWithoutEffect = []string{
-	"compact-hash-check-enabled", "debug", "discovery-insecure-skip-tls-verify", "discovery-insecure-transport",
-	"enable-distributed-tracing", "enable-lease-checkpoint", "enable-lease-checkpoint-persist",
-	"enable-log-rotation", "enable-v2", "initial-corrupt-check", "initial-election-tick-advance",
-	"memory-mlock", "pre-vote", "skip-client-san-verification", "socket-reuse-address", "socket-reuse-port",
-	"stop-grpc-service-on-defrag", "strict-reconfig-check", "txn-mode-write-with-shared-buffer", "unsafe-no-fsync",
-}
-
-// etcdOnly is a flag whose operator would be wrong about the member if the flag were ignored.
-type etcdOnly struct {
-	toggle  bool
-	nothing []string // values that ask for nothing, beside the empty one
-	instead string
-}
-
-var refused = map[string]etcdOnly{
-	"auto-tls":          {true, []string{"false"}, "give --cert-file and --key-file: nobody can tell a certificate that a member makes for itself from a stranger's"},
-	"peer-auto-tls":     {true, []string{"false"}, "give --peer-cert-file, --peer-key-file and --peer-trusted-ca-file: nobody can tell a certificate that a member makes for itself from a stranger's"},
-	"auth-token":        {false, []string{"simple"}, "there are no users and roles; certificates of clients (--trusted-ca-file) decide which may connect"},
-	"force-new-cluster": {true, []string{"false"}, "members that are lost for good are removed with `tenure member remove` while a majority is left"},
-	"wal-dir":           {false, nil, "the log is in --data-dir: put that on the disk that is meant"},
-	"proxy":             {false, []string{"off", "false"}, "a member is no proxy"},
-	"enable-v2v3":       {false, nil, "there is no v2 API"},
-	"discovery":         {false, nil, notDiscovered},
-	"discovery-proxy":   {false, nil, notDiscovered},
-	"discovery-srv":     {false, nil, notDiscovered},
-	"discovery-token":   {false, nil, notDiscovered}, "discovery-endpoints": {false, nil, notDiscovered},
-	"discovery-user": {false, nil, notDiscovered}, "discovery-password": {false, nil, notDiscovered},
-	"discovery-cert": {false, nil, notDiscovered}, "discovery-key": {false, nil, notDiscovered}, "discovery-cacert": {false, nil, notDiscovered},
-}
-
-const notDiscovered = "name the members with --initial-cluster: a member that ignored it would begin a cluster of its own"
-
 // foreign is the value of a flag that etcd has and tenure has not.
 type foreign struct {
 	refusal *etcdOnly
@@ -109,10 +53,10 @@ func registerForeign(f *pflag.FlagSet) {
 		}
 	}
 	const harmless = "has no effect here; accepted so that etcd's unit files carry over"
-	for _, name := range withoutEffect {
+	for name := range withoutEffect {
 		add(name, &foreign{}, harmless)
 	}
-	for _, name := range switchesWithoutEffect {
+	for name := range switchesWithoutEffect {
 		add(name, &foreign{toggle: true}, harmless)
 	}
 	for name, r := range refused {

@@ -51,7 +51,7 @@ func TestServeKnowsEtcdsFlags(t *testing.T) {
 			if name := m[1]; name != "version" {
 				seen++
 				if f.Lookup(name) == nil {
-					t.Errorf("etcd has --%s: say in serve_foreign.go whether it protects anything", name)
+					t.Errorf("etcd has --%s: say in serve_foreign_table.go whether it protects anything", name)
 				}
 			}
 		}
@@ -86,14 +86,11 @@ func TestServeSettingsOfEtcd(t *testing.T) {
 			unknown: []string{"ETCD_PORT_2379_TCP", "ETCD_SERVICE_HOST", "TENURE_NMAE"}},
 		{name: "a misspelt protection", environ: []string{"ETCD_CLIENT_CERT_AUHT=true"}, want: "ETCD_CLIENT_CERT_AUHT: there is no such setting"},
 		{name: "a misspelt protection of ours", environ: []string{"TENURE_TRUSTED_CA_FILES=ca.pem"}, want: "TENURE_TRUSTED_CA_FILES: there is no such setting"},
-		{name: "certificates of one's own", environ: []string{"ETCD_AUTO_TLS=true"}, want: "ETCD_AUTO_TLS: "},
-		{name: "members' certificates of their own", environ: []string{"ETCD_PEER_AUTO_TLS=1"}, want: "not be safe to ignore"},
-		{name: "none of those", args: []string{"--auto-tls=false"}, environ: []string{"ETCD_PEER_AUTO_TLS=false"}},
+		{name: "a variable that is no switch", environ: []string{"ETCD_AUTO_TLS=perhaps"}, want: "ETCD_AUTO_TLS: "},
 		{name: "tokens", environ: []string{"ETCD_AUTH_TOKEN=jwt,pub-key=a,sign-method=RS256"}, want: "there are no users and roles"},
 		{name: "tokens of nobody", environ: []string{"ETCD_AUTH_TOKEN=simple"}},
 		{name: "a new cluster by force", args: []string{"--force-new-cluster"}, want: "not be safe to ignore"},
-		{name: "discovery", args: []string{"--discovery-srv", "example.com"}, want: "begin a cluster of its own"},
-		{name: "another disk", environ: []string{"ETCD_WAL_DIR=/fast"}, want: "the log is in --data-dir"},
+		{name: "discovery", args: []string{"--discovery-token", "x"}, want: "begin a cluster of its own"},
 		{name: "etcd's sample file", file: `
 name: 'x'
 data-dir:
@@ -117,12 +114,16 @@ self-signed-cert-validity: 1
 log-outputs: [stderr]
 force-new-cluster: false
 auto-compaction-retention: "1"
+socket-options:
+  reuse-port: false
+discovery-config:
+  dial-timeout: 2000000000
+watch-progress-notify-interval: 600000000000
 cipher-suites: [
   TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256
 ]
 tls-min-version: 'TLS1.2'
-`, ignored: []string{"discovery-fallback", "log-outputs", "self-signed-cert-validity", "snapshot-count", "strict-reconfig-check"}},
-		{name: "certificates of one's own in the file", file: "client-transport-security:\n  auto-tls: true\n", want: "not be safe to ignore"},
+`, ignored: []string{"discovery-dial-timeout", "discovery-fallback", "snapshot-count", "strict-reconfig-check"}},
 		{name: "a setting twice", file: "client-transport-security:\n  client-cert-auth: true\n  client-cert-auth: false\n", want: "already set"},
 		{name: "an unknown one in a section", file: "peer-transport-security:\n  client-cert-auht: true\n", want: `no setting "peer-client-cert-auht"`},
 	} {
@@ -177,12 +178,12 @@ func TestServeRefusesUnknownProtections(t *testing.T) {
 // Switches of etcd's take all words for true and false that etcd takes.
 func TestServeSwitchesOfEtcd(t *testing.T) {
 	for _, word := range []string{"0", "f", "F", "FALSE", "false", "False"} {
-		if _, _, _, err := serveFlags(t, []string{"--auto-tls=" + word, "--force-new-cluster=" + word}, nil); err != nil {
+		if _, _, _, err := serveFlags(t, []string{"--force-new-cluster=" + word}, nil); err != nil {
 			t.Errorf("%s is not taken for false: %v", word, err)
 		}
 	}
 	for _, word := range []string{"1", "t", "T", "TRUE", "true", "True"} {
-		for _, flag := range []string{"--auto-tls=", "--peer-auto-tls=", "--force-new-cluster="} {
+		for _, flag := range []string{"--force-new-cluster="} {
 			if _, _, _, err := serveFlags(t, []string{flag + word}, nil); err == nil || !strings.Contains(err.Error(), "not be safe to ignore") {
 				t.Errorf("%s%s: %v, want it refused", flag, word, err)
 			}

@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -29,7 +28,7 @@ func (o *httpOptions) register(f *pflag.FlagSet) {
 }
 
 // setIn gives the options to a member, and opens its listeners for metrics.
-func (o *httpOptions) setIn(cfg *server.Config) (err error) {
+func (o *httpOptions) setIn(cfg *server.Config, sockets listenOptions) (err error) {
 	switch o.metrics {
 	case "basic":
 	case "extensive":
@@ -46,7 +45,7 @@ func (o *httpOptions) setIn(cfg *server.Config) (err error) {
 		}
 	}()
 	for _, u := range o.metricsURLs {
-		l, err := listenMetrics(u, cfg.ClientTLS)
+		l, err := sockets.listenMetrics(u, cfg.ClientTLS)
 		if err != nil {
 			return err
 		}
@@ -56,12 +55,12 @@ func (o *httpOptions) setIn(cfg *server.Config) (err error) {
 }
 
 // listenMetrics listens on a URL for metrics. One of https has the certificate for clients.
-func listenMetrics(raw string, secure *tls.Config) (net.Listener, error) {
-	https := strings.HasPrefix(raw, "https://")
+func (o listenOptions) listenMetrics(raw string, secure *tls.Config) (net.Listener, error) {
+	https := secureURL(raw)
 	if https && secure == nil {
 		return nil, fmt.Errorf("--listen-metrics-urls %s needs the certificate for clients: --listen-client-urls https://… and --cert-file", raw)
 	}
-	l, err := listen(raw)
+	l, err := o.listen(raw)
 	if err != nil || !https {
 		return l, err
 	}

@@ -68,7 +68,7 @@ func TestListenMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, scheme := range []string{"http", "https"} {
-		l, err := listenMetrics(scheme+"://127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}})
+		l, err := (listenOptions{}).listenMetrics(scheme+"://127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}})
 		if err != nil {
 			t.Fatal(err)
 		}

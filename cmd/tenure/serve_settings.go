@@ -14,9 +14,9 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 )
 
-// transportSecurity are the sections of etcd's file that hold TLS settings: the prefix of their
-// names as flags, and the flags with other names.
-var transportSecurity = map[string]struct {
+// fileSections are the sections of etcd's file: the prefix of their names as flags, and the flags with other
+// names.
+var fileSections = map[string]struct {
 	prefix string
 	names  map[string]string
 }{
@@ -26,6 +26,8 @@ var transportSecurity = map[string]struct {
 	"peer-transport-security": {"peer-", map[string]string{
 		"allowed-cn": "peer-cert-allowed-cn", "allowed-hostname": "peer-cert-allowed-hostname",
 	}},
+	"socket-options":   {"socket-", nil},
+	"discovery-config": {"discovery-", nil},
 }
 
 // complete takes from the environment and the file what no flag has set, and returns the
@@ -64,8 +66,12 @@ func (o *serveOptions) complete(f *pflag.FlagSet, environ []string) (unknown []s
 		return nil, err
 	}
 	for _, s := range settings {
-		if f.Lookup(s[0]) == nil {
+		flag := f.Lookup(s[0])
+		if flag == nil {
 			return nil, fmt.Errorf("--config-file %s: there is no setting %q here; `tenure serve --help` lists them", o.configFile, s[0])
+		}
+		if _, err := strconv.ParseInt(s[1], 10, 64); err == nil && flag.Value.Type() == "duration" {
+			s[1] += "ns" // as etcd's file has durations
 		}
 		set(s[0], s[1], o.configFile)
 	}
@@ -91,7 +97,7 @@ func readConfigFile(path string) ([][2]string, error) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(file)) {
 		value := file[key]
-		section, secure := transportSecurity[key]
+		section, secure := fileSections[key]
 		if !secure {
 			if key == "read-lease" && value == false {
 				value = string(quorumlease.Off) // a bare off is a boolean, to YAML
@@ -101,7 +107,7 @@ func readConfigFile(path string) ([][2]string, error) {
 		}
 		inner, ok := value.(map[string]any)
 		if !ok && value != nil {
-			return nil, fmt.Errorf("--config-file %s: %s should hold settings, such as cert-file", path, key)
+			return nil, fmt.Errorf("--config-file %s: %s should hold settings", path, key)
 		}
 		for _, key := range slices.Sorted(maps.Keys(inner)) {
 			name, renamed := section.names[key]

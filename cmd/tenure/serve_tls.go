@@ -22,6 +22,7 @@ type tlsOptions struct {
 	dialCert, dialKey      string // shown to other members instead of cert
 	ca, crl                string
 	clientAuth             bool
+	auto, selfMade         bool // the member makes the certificate, and has made it
 	allowedCNs             []string
 	allowedHostnames       []string
 	sanUnchecked           bool // certificates need not name the address that they come from
@@ -34,11 +35,13 @@ type tlsOptions struct {
 type tlsLimits struct {
 	minVersion, maxVersion string
 	cipherSuites           []string
+	years                  uint // that certificates hold which members make for themselves
 }
 
 func (l *tlsLimits) register(f *pflag.FlagSet) {
 	f.StringVar(&l.minVersion, "tls-min-version", string(tlsutil.TLSVersion12), "oldest `version` of TLS on both ports: TLS1.2 or TLS1.3")
 	f.StringVar(&l.maxVersion, "tls-max-version", "", "newest `version` of TLS on both ports (default the newest there is)")
+	f.UintVar(&l.years, "self-signed-cert-validity", 1, "`years` that certificates of --auto-tls and --peer-auto-tls hold")
 	f.StringSliceVar(&l.cipherSuites, "cipher-suites", nil, "cipher `suites` of TLS 1.2 on both ports, by Go's names (default Go's choice)")
 }
 
@@ -61,6 +64,7 @@ func (t *tlsOptions) register(f *pflag.FlagSet, prefix, who, clients string) {
 	f.StringVar(&t.cert, prefix+"cert-file", "", "certificate `file` (PEM) for "+who)
 	f.StringVar(&t.key, prefix+"key-file", "", "private key `file` (PEM) for "+who)
 	f.StringVar(&t.ca, prefix+"trusted-ca-file", "", "`file` (PEM) of authorities: "+who+" need a certificate of one of them")
+	f.BoolVar(&t.auto, prefix+"auto-tls", false, "serve "+who+" with a certificate that this member makes, where none is given: nobody can tell it from a stranger's")
 	f.BoolVar(&t.clientAuth, prefix+"client-cert-auth", false, "refuse "+who+" without a certificate of --"+prefix+"trusted-ca-file, which alone says so, too")
 	f.StringVar(&t.crl, clients+"crl-file", "", "`file` (DER) of revoked certificates, read at each connection")
 	f.StringSliceVar(&t.allowedCNs, t.nameFlag, nil, "common `names` of certificates that "+who+" may show (default any)")
@@ -106,9 +110,9 @@ func (t *tlsOptions) check(urls []string) error {
 // plain http. Certificates are read again at each handshake, so that a renewed one needs
 // no restart, and so is the list of revoked ones.
 func (t *tlsOptions) load(limits tlsLimits, urls []string) (*tls.Config, error) {
-	secure := slices.ContainsFunc(urls, func(u string) bool { return strings.HasPrefix(u, "https://") })
+	secure := slices.ContainsFunc(urls, secureURL)
 	switch {
-	case secure && slices.ContainsFunc(urls, func(u string) bool { return !strings.HasPrefix(u, "https://") }):
+	case secure && slices.ContainsFunc(urls, func(u string) bool { return !secureURL(u) }):
 		return nil, fmt.Errorf("%v: either all of them https or none", urls)
 	case !secure && t.set():
 		return nil, fmt.Errorf("--%scert-file and its like are set, but %v is not https", t.prefix, urls)
@@ -132,6 +136,7 @@ func (t *tlsOptions) load(limits tlsLimits, urls []string) (*tls.Config, error) 
 	}
 	cfg.NextProtos = nil // gRPC negotiates its protocol itself, and members speak no HTTP
 	cfg.RootCAs = cfg.ClientCAs
+	cfg.InsecureSkipVerify = t.selfMade // there is nothing by which to judge those of the others
 	if err := checkCRL(t.crl); err != nil {
 		return nil, err
 	}

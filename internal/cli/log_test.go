@@ -23,6 +23,8 @@ func TestLog(t *testing.T) {
 		{slog.LevelWarn, []string{"--log-level", "debug", "--log-format", "text"}, 4, false},
 		{slog.LevelInfo, []string{"--log-level", "error", "--log-format", "console"}, 1, false},
 		{slog.LevelInfo, []string{"--log-format", "json"}, 3, true},
+		{slog.LevelInfo, []string{"--log-level", "panic"}, 0, false}, {slog.LevelInfo, []string{"--log-level", "fatal"}, 0, false},
+		{slog.LevelInfo, []string{"--log-level", "WARN"}, 2, true},
 	} {
 		var l Log
 		f := pflag.NewFlagSet("f", pflag.ContinueOnError)

@@ -32,6 +32,7 @@
 //	dir/lock                          flock, held while the log is open
 //	dir/wal/<first sequence, hex>.wal  segments, preallocated with zeros
 //	dir/snap/<index, hex>.snap         snapshots
+//	dir/wal.elsewhere                 with Options.LogDir: the directory of the segments, the log's id, new or used
 //	*.tmp                             unfinished, removed by Open
 //
 // All integers are little endian. A segment starts with

@@ -17,6 +17,8 @@ type Options struct {
 	// SegmentBytes is the size of a segment file; 0 means 64 MiB. A batch that
 	// is larger makes its segment larger. It may differ from run to run.
 	SegmentBytes int64
+	// LogDir, if set, is where the segments are, on another disk, say. It is no other log's.
+	LogDir string
 	// FS is the file system; nil means the host's. For tests.
 	FS FS
 }
@@ -69,17 +71,7 @@ type Log struct {
 // Exists reports whether a data directory holds a log or a snapshot. fsys may be
 // nil for the host's file system.
 func Exists(dir string, fsys FS) (bool, error) {
-	fsys = Options{FS: fsys}.withDefaults().FS
-	for sub, suffix := range map[string]string{"wal": segmentSuffix, "snap": snapshotSuffix} {
-		numbers, err := listNumbers(fsys, filepath.Join(dir, sub), suffix)
-		if err != nil {
-			return false, err
-		}
-		if len(numbers) > 0 {
-			return true, nil
-		}
-	}
-	return false, nil
+	return Options{FS: fsys}.Exists(dir)
 }
 
 // Create makes a new, empty log in dir, which may exist. meta says whose log it
@@ -101,12 +93,16 @@ func Create(dir string, meta []byte, opts Options) (*Log, error) {
 }
 
 func (l *Log) create(dir string, meta []byte) error {
-	if exists, err := Exists(dir, l.opts.FS); err != nil {
+	if exists, err := l.opts.Exists(dir); err != nil {
 		return err
 	} else if exists {
 		return fmt.Errorf("wal: %s: %w: open it, or use another directory for a new member", dir, ErrExists)
 	}
-	for _, d := range []string{filepath.Dir(dir), dir} {
+	parents := []string{filepath.Dir(dir), dir}
+	if l.opts.LogDir != "" {
+		parents = append(parents, filepath.Dir(l.dir))
+	}
+	for _, d := range parents {
 		if err := l.opts.FS.SyncDir(d); err != nil {
 			return err
 		}
@@ -114,19 +110,30 @@ func (l *Log) create(dir string, meta []byte) error {
 	var id [8]byte
 	rand.Read(id[:]) // never fails
 	l.setOwner(le.Uint64(id[:]), bytes.Clone(meta))
-	return l.startSegment()
+	if err := l.mark(dir, false); err != nil {
+		return err
+	}
+	if err := l.startSegment(); err != nil {
+		return err
+	}
+	return l.mark(dir, true)
 }
 
 // prepare locks the directory, makes its parts and removes unfinished files.
 func prepare(dir string, opts Options) (*Log, error) {
 	opts = opts.withDefaults()
-	l := &Log{opts: opts, dir: filepath.Join(dir, "wal")}
+	l := &Log{opts: opts, dir: opts.segmentsDir(dir)}
 	l.snaps = &Snapshots{fs: opts.FS, dir: filepath.Join(dir, "snap")}
 	if err := opts.FS.MkdirAll(dir); err != nil {
 		return nil, err
 	}
+	if opts.LogDir != "" {
+		if err := opts.FS.MkdirAll(opts.LogDir); err != nil {
+			return nil, err
+		}
+	}
 	var err error
-	if l.lock, err = opts.FS.Lock(filepath.Join(dir, "lock")); err != nil {
+	if l.lock, err = takeLocks(dir, opts); err != nil {
 		return nil, err
 	}
 	for _, sub := range []string{l.dir, l.snaps.dir} {

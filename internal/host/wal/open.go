@@ -22,7 +22,7 @@ func Open(dir string, opts Options, replay func(Record) error) (*Log, error) {
 
 // openLog is Open, or OpenEnds.
 func openLog(dir string, opts Options, ends bool, replay func(Record) error) (*Log, error) {
-	exists, err := Exists(dir, opts.FS)
+	exists, err := opts.Exists(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +33,11 @@ func openLog(dir string, opts Options, ends bool, replay func(Record) error) (*L
 	if err != nil {
 		return nil, err
 	}
-	if err := l.load(ends, replay); err != nil {
+	err = l.load(ends, replay)
+	if err == nil {
+		err = l.mark(dir, true)
+	}
+	if err != nil {
 		if l.file != nil {
 			l.file.Close()
 		}

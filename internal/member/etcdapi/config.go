@@ -50,6 +50,9 @@ type Config struct {
 	// KeepAliveMinTime is how often a client may ping, KeepAliveInterval and
 	// KeepAliveTimeout how the server pings idle clients. Defaults 5 s, 2 h, 20 s.
 	KeepAliveMinTime, KeepAliveInterval, KeepAliveTimeout time.Duration
+	// WarnCall is how long a call with one answer may take until a line in the log tells of it, without
+	// its keys and values. Default never.
+	WarnCall time.Duration
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
 }

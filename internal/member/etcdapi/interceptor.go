@@ -23,7 +23,9 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 			return nil, rpctypes.ErrGRPCNoLeader
 		}
 	}
+	began := time.Now()
 	resp, err := handle(ctx, req)
+	s.slow.done(ctx, info.FullMethod, req, err, began)
 	if err != nil {
 		return nil, err
 	}

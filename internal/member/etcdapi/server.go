@@ -32,6 +32,7 @@ type Server struct {
 	backups    *semaphore.Weighted // turns of snapshots
 	health     *health.Server
 	traffic    traffic
+	slow       slow
 	streaming  context.Context // ends with EndStreams
 	endStreams context.CancelCauseFunc
 }
@@ -46,6 +47,7 @@ func New(b Backend, c Config) *Server {
 		health:    health.NewServer(),
 	}
 	s.leaderless.server, s.lines.server = s, s
+	s.slow.from, s.slow.logger = s.config.WarnCall, s.config.Logger
 	s.answers = newAnswers(&s.config)
 	s.scans = semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)/2)))
 	s.backups = semaphore.NewWeighted(1)

@@ -26,6 +26,8 @@ type Source interface {
 	PeerStats(id uint64) peer.Stats
 	ReadCounts() (local, rounds, forwarded uint64)
 	Clock() (r node.ClockReport, doubted bool)
+	// Unsynced reports whether the member leaves out the syncs of its disk.
+	Unsynced() bool
 	WatchStats() watch.Stats
 	// Size is that of the state in bytes, Quota what it may be, 0 if there is no bound.
 	Size() int64
@@ -172,6 +174,7 @@ var figures = []figure{
 	read("round", func(m *moment) float64 { return float64(m.rounds) }),
 	read("leader", func(m *moment) float64 { return float64(m.forwarded) }),
 	plain(gauge, "tenure_memory_short", "1 while writes and large reads are refused for lack of memory.", func(m *moment) float64 { return yes(m.Short()) }),
+	plain(gauge, "tenure_unsynced", "1 if this member does not sync its disk.", func(m *moment) float64 { return yes(m.Unsynced()) }),
 	plain(gauge, "tenure_clock_doubted", "1 while this machine's clock is not trusted.", func(m *moment) float64 { return yes(m.doubted) }),
 }
 

@@ -56,6 +56,7 @@ func (member) PeerStats(id uint64) peer.Stats {
 func (member) ReadCounts() (local, rounds, forwarded uint64) { return 71, 72, 73 }
 func (member) Clock() (node.ClockReport, bool)               { return node.ClockReport{}, true }
 func (member) WatchStats() watch.Stats                       { return watch.Stats{Watchers: 81, Behind: 82, Bytes: 83} }
+func (member) Unsynced() bool                                { return true }
 func (member) Size() int64                                   { return 91 }
 func (m member) Quota() int64                                { return m.quota }
 func (member) Traffic() (received, sent uint64)              { return 93, 94 }
@@ -137,6 +138,7 @@ tenure_reads_total{by="lease"} 71
 tenure_reads_total{by="round"} 72
 tenure_reads_total{by="leader"} 73
 tenure_memory_short 1
+tenure_unsynced 1
 tenure_clock_doubted 1
 etcd_network_peer_sent_bytes_total{To="b"} 61
 etcd_network_peer_received_bytes_total{From="b"} 72

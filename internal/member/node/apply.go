@@ -7,6 +7,7 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/core/replica"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
+	"go.etcd.io/raft/v3/raftpb"
 )
 
 // sliceTime is how long the applier works before it publishes what it has, so
@@ -27,6 +28,7 @@ type applier struct {
 	queue []any // of replica.Committed, .Released, .Restore, .WantSnapshot, and holding
 	wake  chan struct{}
 
+	warned    time.Time
 	members   uint64 // index of the change of the membership that the peers know
 	reclaim   bool   // compacted history may be left
 	compacted int64  // up to where it was given back
@@ -128,9 +130,11 @@ func (a *applier) do(item any) error {
 func (a *applier) apply(item replica.Committed) error {
 	began := time.Now()
 	for i, e := range item.Entries {
+		begin := time.Now()
 		if err := a.state.Apply(e); err != nil {
 			return err
 		}
+		a.warn(e, begin)
 		due := i == len(item.Entries)-1 || time.Since(began) > sliceTime
 		if item.Held || due { // what is held is released one by one
 			a.visible.Add(a.now(), item.Held)
@@ -142,6 +146,19 @@ func (a *applier) apply(item replica.Committed) error {
 	}
 	a.reclaim = true
 	return nil
+}
+
+// warn tells of an entry that took long, without what is in it.
+func (a *applier) warn(e *raftpb.Entry, began time.Time) {
+	bound := a.n.cfg.WarnApply
+	if bound <= 0 {
+		return
+	}
+	now := time.Now()
+	if took := now.Sub(began); took >= bound && now.Sub(a.warned) >= time.Second {
+		a.warned = now
+		a.n.logger.Warn("an entry took long to apply", "index", e.GetIndex(), "bytes", len(e.GetData()), "took", took, "bound", bound)
+	}
 }
 
 // report publishes the state and then answers the calls that waited for it. The replica hears

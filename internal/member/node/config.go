@@ -88,6 +88,13 @@ type Config struct {
 	// is told of it. It must not block. Nil means that nobody wants to know.
 	Assigned func(replica.Token)
 
+	// UnsafeNoSync leaves out all syncs of the disk. A machine that crashes may take acknowledged writes and this
+	// member's votes with it.
+	UnsafeNoSync bool
+	// WarnApply is how long an entry of the log may take to be applied until a line in the log tells of it,
+	// one a second. Default never.
+	WarnApply time.Duration
+
 	// Fail is called once, on a goroutine of its own, if the node cannot go on. Then a
 	// write to disk failed, the log holds an entry that this version does not know, the
 	// other members refuse this one, or its data directory has lost earlier promises. The
@@ -123,6 +130,9 @@ func (c *Config) setDefaults() error {
 	}
 	if c.WAL.FS == nil {
 		c.WAL.FS = wal.OS{}
+	}
+	if c.UnsafeNoSync {
+		c.WAL.FS = wal.Unsynced{FS: c.WAL.FS}
 	}
 	c.mono = clock.Now
 	if c.Now == nil {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tenure-lease/tenure/internal/host/wal"
 	"github.com/tenure-lease/tenure/internal/machine"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
@@ -60,7 +59,7 @@ func rosterIDs(members []*pb.Member) []machine.NodeID {
 // reachableFounders returns an error if the flags of a first start name a member at a URL
 // that the others cannot dial.
 func (n *Node) reachableFounders() error {
-	found, err := wal.Exists(n.cfg.DataDir, n.cfg.WAL.FS)
+	found, err := n.cfg.WAL.Exists(n.cfg.DataDir)
 	if err != nil || found || n.cfg.Existing || len(n.founders) < 2 {
 		return err
 	}

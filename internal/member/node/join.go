@@ -12,7 +12,6 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/core/replica"
 	"github.com/tenure-lease/tenure/internal/host/peer"
-	"github.com/tenure-lease/tenure/internal/host/wal"
 	"github.com/tenure-lease/tenure/internal/machine"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -81,7 +80,7 @@ func (n *Node) introduction() []byte {
 // join finds this member's identity: in its data, or by asking the others, which know it by
 // its URL.
 func (n *Node) join() (identity, error) {
-	found, err := wal.Exists(n.cfg.DataDir, n.cfg.WAL.FS)
+	found, err := n.cfg.WAL.Exists(n.cfg.DataDir)
 	if err != nil {
 		return identity{}, err
 	}

@@ -22,6 +22,9 @@ func (n *Node) ID() uint64 { return uint64(n.id) }
 // ClusterID is the cluster's.
 func (n *Node) ClusterID() uint64 { return n.cluster }
 
+// Unsynced reports whether this member leaves out the syncs of its disk.
+func (n *Node) Unsynced() bool { return n.cfg.UnsafeNoSync }
+
 // State is the published state.
 func (p *published) State() *state { return p.state.Load() }
 

@@ -94,7 +94,7 @@ type reach struct{ seq, index uint64 }
 // holds from the newest snapshot on.
 func openStorage(dir string, id identity, opts wal.Options, logger *slog.Logger) (*storage, replica.Log, error) {
 	s := &storage{logger: logger, identity: id}
-	found, err := wal.Exists(dir, opts.FS)
+	found, err := opts.Exists(dir)
 	if err != nil {
 		return nil, replica.Log{}, err
 	}

@@ -19,7 +19,7 @@ type port struct {
 	firstCall time.Duration // for the first call of HTTP/2
 	streams   uint32        // calls in flight on a connection; 0 is no bound
 	grpc      *lane         // nil: all of it is HTTP
-	http      *lane
+	http      *lane         // nil: all of it is gRPC
 
 	mu      sync.Mutex
 	ended   bool

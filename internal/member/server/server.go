@@ -32,6 +32,9 @@ type Config struct {
 	// Clients are where clients connect, at least one, by gRPC and HTTP. The Server closes
 	// them, also when Start fails.
 	Clients []net.Listener
+	// HTTPOnly are where clients connect by HTTP alone. If there are any, Clients serves gRPC alone. The Server
+	// closes them, too.
+	HTTPOnly []net.Listener
 	// Metrics are where health and metrics are asked for, besides. They are served without TLS,
 	// so a listener that wants it brings its own. The Server closes them, too.
 	Metrics []net.Listener
@@ -67,6 +70,7 @@ type Server struct {
 	api     *etcdapi.Server
 	grpc    *grpc.Server
 	web     *web // on the ports for clients
+	plain   *web // on the ports for HTTP alone
 	probes  *web // on those for metrics
 	ports   []*port
 	logger  *slog.Logger
@@ -131,6 +135,7 @@ func Start(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s.web = newWeb(s.handler, s.grpc, patience, cfg.API.MaxConcurrentStreams, s.logger)
+	s.plain = newWeb(s.handler, nil, patience, cfg.API.MaxConcurrentStreams, s.logger)
 	s.probes = newWeb(httpapi.Probes(told), nil, patience, cfg.API.MaxConcurrentStreams, s.logger)
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
@@ -141,13 +146,18 @@ func Start(cfg Config) (*Server, error) {
 		})
 	})
 	calls := newLane()
-	s.open(cfg.Clients, &port{
+	clients := &port{
 		tls: negotiating(cfg.ClientTLS), strangers: &s.strangers, patience: patience, firstCall: firstCall,
 		streams: cfg.API.MaxConcurrentStreams, grpc: calls, http: s.web.lane,
-	})
+	}
+	if len(cfg.HTTPOnly) > 0 {
+		clients.http = nil
+	}
+	s.open(cfg.Clients, clients)
+	s.open(cfg.HTTPOnly, &port{tls: negotiating(cfg.ClientTLS), strangers: &s.strangers, patience: patience, http: s.plain.lane})
 	s.open(cfg.Metrics, &port{strangers: &s.strangers, patience: patience, http: s.probes.lane})
 	for _, serve := range []func() error{
-		func() error { return s.grpc.Serve(calls) }, func() error { return s.grpc.Serve(inside) }, s.web.serve, s.probes.serve,
+		func() error { return s.grpc.Serve(calls) }, func() error { return s.grpc.Serve(inside) }, s.web.serve, s.plain.serve, s.probes.serve,
 	} {
 		s.done.Go(func() {
 			if err := serve(); err != nil && !errors.Is(err, grpc.ErrServerStopped) && !errors.Is(err, net.ErrClosed) {
@@ -172,7 +182,7 @@ func (s *Server) open(listeners []net.Listener, p *port) {
 
 // close closes the listeners of a member that is not started.
 func (cfg Config) close() {
-	for _, l := range slices.Concat(cfg.Clients, cfg.Metrics) {
+	for _, l := range slices.Concat(cfg.Clients, cfg.HTTPOnly, cfg.Metrics) {
 		l.Close()
 	}
 }
@@ -216,9 +226,11 @@ func (s *Server) Shutdown(ctx context.Context) {
 	}
 	s.api.EndStreams()
 	s.ports[0].end() // that for clients
+	s.ports[1].end() // that for HTTP alone
 	var ends sync.WaitGroup
 	ends.Go(s.grpc.GracefulStop)
 	ends.Go(func() { s.web.server.Shutdown(ctx) })
+	ends.Go(func() { s.plain.server.Shutdown(ctx) })
 	ended := make(chan struct{})
 	go func() {
 		ends.Wait()
@@ -240,6 +252,7 @@ func (s *Server) Stop() {
 	}
 	s.grpc.Stop()
 	s.web.end()
+	s.plain.end()
 	s.probes.end()
 	s.self.Close()
 	s.Node.Stop()

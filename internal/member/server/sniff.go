@@ -36,7 +36,7 @@ func (p *port) lane(c *guest, told func()) (*lane, error) {
 	}
 	told()
 	if !second {
-		return p.http, nil
+		return p.web()
 	}
 	is, err := c.callsGRPC(p.streams, p.firstCall)
 	if err != nil {
@@ -44,6 +44,14 @@ func (p *port) lane(c *guest, told func()) (*lane, error) {
 	}
 	if is {
 		return p.grpc, nil
+	}
+	return p.web()
+}
+
+// web is the lane for what is not gRPC.
+func (p *port) web() (*lane, error) {
+	if p.http == nil {
+		return nil, errors.New("server: this port is for gRPC alone")
 	}
 	return p.http, nil
 }

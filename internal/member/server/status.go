@@ -20,6 +20,7 @@ type member interface {
 	Clock() (r node.ClockReport, doubted bool)
 	RoundTrip(id uint64) time.Duration
 	ReadCounts() (local, rounds, forwarded uint64)
+	Unsynced() bool
 }
 
 // emptySize is about what an empty store occupies. etcd's tools divide by the
@@ -38,6 +39,9 @@ func statusOf(m member) etcdapi.Status {
 	}
 	if c, doubted := m.Clock(); doubted {
 		out.Errors = append(out.Errors, "tenure: the clock of this machine cannot be trusted, so this member reads by way of the leader: "+c.Last)
+	}
+	if m.Unsynced() {
+		out.Errors = append(out.Errors, "tenure: this member does not sync its disk (--unsafe-no-fsync): a crash of its machine may lose acknowledged writes")
 	}
 	if !ok {
 		out.Errors = append(out.Errors, "tenure: this member is stopping")

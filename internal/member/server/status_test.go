@@ -25,7 +25,10 @@ type scripted struct {
 	clock   node.ClockReport
 	doubted bool
 	members []*pb.Member
+	unsafe  bool
 }
+
+func (m scripted) Unsynced() bool { return m.unsafe }
 
 func (m scripted) ID() uint64                                    { return 1 }
 func (m scripted) Members() []*pb.Member                         { return m.members }
@@ -52,6 +55,10 @@ func TestStatusOfAMember(t *testing.T) {
 		"a learner": {
 			scripted{status: node.Status{Commit: 12, Applied: 11, Learner: true}, view: shown},
 			etcdapi.Status{CommittedIndex: 12, AppliedIndex: 11, IsLearner: true, Size: size, SizeInUse: size},
+		},
+		"one that does not sync": {
+			scripted{view: shown, unsafe: true},
+			etcdapi.Status{Size: size, SizeInUse: size, Errors: []string{"tenure: this member does not sync its disk (--unsafe-no-fsync): a crash of its machine may lose acknowledged writes"}},
 		},
 		"one whose clock was odd": {
 			scripted{view: shown, clock: node.ClockReport{Doubts: 1, Last: "it went back"}},
