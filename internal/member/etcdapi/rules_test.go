@@ -278,6 +278,8 @@ func (b turning) View() kv.View {
 
 func (b turning) ReadView(context.Context, proto.Message) (kv.View, error) { return b.View(), nil }
 
+func (b turning) ViewFor(context.Context, proto.Message) (kv.View, error) { return b.View(), nil }
+
 // A read whose state was compacted meanwhile begins anew with a later one.
 func TestReadsOfAStaleViewBeginAnew(t *testing.T) {
 	f := newFake(t, watch.Config{})
@@ -305,7 +307,7 @@ func TestReadsOfAStaleViewBeginAnew(t *testing.T) {
 			return r.GetHeader(), err
 		},
 		"look-up of a holder": func() (*pb.ResponseHeader, error) {
-			_, revision, err := s.lookup(get)
+			_, revision, err := s.lookup(t.Context(), get)
 			return &pb.ResponseHeader{Revision: revision}, err
 		},
 	} {
@@ -357,6 +359,8 @@ type stale struct {
 func (b stale) View() kv.View { return b.view }
 
 func (b stale) ReadView(context.Context, proto.Message) (kv.View, error) { return b.view, nil }
+
+func (b stale) ViewFor(context.Context, proto.Message) (kv.View, error) { return b.view, nil }
 
 // A read whose state is compacted again and again ends with its caller.
 func TestAReadOfStaleViewsEndsWithItsCaller(t *testing.T) {
