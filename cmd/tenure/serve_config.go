@@ -31,6 +31,7 @@ type serveOptions struct {
 	name, dataDir                           string
 	listenPeerURLs, listenClientURLs        []string
 	http                                    httpOptions
+	auth                                    authOptions
 	advertisePeerURLs, advertiseClientURLs  []string
 	initialCluster, clusterState            string
 	clusterToken                            string
@@ -88,6 +89,7 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 	o.peer.registerPeers(f)
 	o.tls.register(f)
 	o.http.register(f)
+	o.auth.register(f)
 	o.log.Register(f, slog.LevelInfo)
 	registerForeign(f)
 }
@@ -185,6 +187,7 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 		open = append(open, l)
 	}
 	cfg.Node.PeerListener, cfg.Clients = open[0], open[1:]
+	o.auth.setIn(&cfg, o.client.clientAuth)
 	err = o.http.setIn(&cfg)
 	return cfg, err
 }

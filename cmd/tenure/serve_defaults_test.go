@@ -24,6 +24,7 @@ func TestServeDefaults(t *testing.T) {
 		"quota-backend-bytes": "0", "grpc-keepalive-min-time": "5s", "grpc-keepalive-interval": "2h0m0s", "grpc-keepalive-timeout": "20s",
 		"watch-progress-notify-interval": "10m0s", "auto-compaction-mode": "periodic", "auto-compaction-retention": "0",
 		"read-lease": "leader", "read-lease-order": "", "read-lease-ttl": "200ms", "read-lease-changes": "policy",
+		"auth-token": "simple", "auth-token-ttl": "300", "bcrypt-cost": "10",
 		"client-cert-auth": "false", "peer-client-cert-auth": "false", "peer-skip-client-san-verification": "false",
 		"tls-min-version": "TLS1.2", "tls-max-version": "", "cipher-suites": "[]", "log-level": "info", "log-format": "auto",
 	} {
@@ -41,6 +42,7 @@ func TestServeFlagsReachTheirEnds(t *testing.T) {
 		"--max-learners", "3", "--heartbeat-interval", "70", "--election-timeout", "900", "--max-txn-ops", "5", "--max-request-bytes", "6",
 		"--max-concurrent-streams", "7", "--quota-backend-bytes", "8", "--grpc-keepalive-min-time", "9s", "--grpc-keepalive-interval", "10s",
 		"--grpc-keepalive-timeout", "11s", "--watch-progress-notify-interval", "12s", "--read-lease-ttl", "300ms", "--read-lease-changes", "none",
+		"--auth-token", "jwt,x", "--auth-token-ttl", "13", "--bcrypt-cost", "14",
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +60,9 @@ func TestServeFlagsReachTheirEnds(t *testing.T) {
 		"client URLs": {len(n.ClientURLs), 2}, "peer": {n.Peers["a"], "http://127.0.0.1:7"}, "TTL": {n.ReadLeaseTTL, 300 * time.Millisecond},
 		"ops": {api.MaxTxnOps, 5}, "request": {api.MaxRequestBytes, 6}, "streams": {api.MaxConcurrentStreams, uint32(7)}, "quota": {api.QuotaBytes, int64(8)},
 		"min time": {api.KeepAliveMinTime, 9 * time.Second}, "interval": {api.KeepAliveInterval, 10 * time.Second}, "timeout": {api.KeepAliveTimeout, 11 * time.Second},
-		"progress": {api.WatchProgressInterval, 12 * time.Second}, "changes": {api.ReadLeaseChanges, etcdapi.ChangeNothing},
+		"tokens": {cfg.Logins.Tokens, "jwt,x"}, "time of tokens": {cfg.Logins.TTL, 13 * time.Second}, "cost": {cfg.Logins.Cost, 14},
+		"certificates": {api.CertificateUsers, false},
+		"progress":     {api.WatchProgressInterval, 12 * time.Second}, "changes": {api.ReadLeaseChanges, etcdapi.ChangeNothing},
 	} {
 		if tt.got != tt.want {
 			t.Errorf("%s: %v, want what the flag says, %v", name, tt.got, tt.want)

@@ -17,7 +17,7 @@ import (
 // withoutEffect are flags that take a value, for settings that are otherwise here or are not
 // needed.
 var withoutEffect = []string{
-	"auth-token-ttl", "backend-batch-interval", "backend-batch-limit", "backend-bbolt-freelist-type", "bcrypt-cost",
+	"backend-batch-interval", "backend-batch-limit", "backend-bbolt-freelist-type",
 	"bootstrap-defrag-threshold-megabytes", "client-cert-file", "client-key-file", "compact-hash-check-time",
 	"compaction-batch-limit", "compaction-sleep-interval", "corrupt-check-time", "discovery-dial-timeout",
 	"discovery-fallback", "discovery-keepalive-time", "discovery-keepalive-timeout", "discovery-request-timeout",
@@ -50,7 +50,6 @@ type etcdOnly struct {
 var refused = map[string]etcdOnly{
 	"auto-tls":          {true, []string{"false"}, "give --cert-file and --key-file: nobody can tell a certificate that a member makes for itself from a stranger's"},
 	"peer-auto-tls":     {true, []string{"false"}, "give --peer-cert-file, --peer-key-file and --peer-trusted-ca-file: nobody can tell a certificate that a member makes for itself from a stranger's"},
-	"auth-token":        {false, []string{"simple"}, "there are no users and roles; certificates of clients (--trusted-ca-file) decide which may connect"},
 	"force-new-cluster": {true, []string{"false"}, "members that are lost for good are removed with `tenure member remove` while a majority is left"},
 	"wal-dir":           {false, nil, "the log is in --data-dir: put that on the disk that is meant"},
 	"proxy":             {false, []string{"off", "false"}, "a member is no proxy"},

@@ -188,7 +188,7 @@ func TestServeSwitchesOfEtcd(t *testing.T) {
 			}
 		}
 	}
-	for _, flag := range []string{"--proxy=off", "--proxy=false", "--auth-token=simple", "--discovery=", "--wal-dir="} {
+	for _, flag := range []string{"--proxy=off", "--proxy=false", "--discovery=", "--wal-dir="} {
 		if _, _, _, err := serveFlags(t, []string{flag}, nil); err != nil {
 			t.Errorf("%s asks for nothing: %v", flag, err)
 		}

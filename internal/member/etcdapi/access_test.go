@@ -60,6 +60,7 @@ func (s *served) as(user string) context.Context {
 // methods are those of all services that a server has.
 func methods(s *Server) map[string]grpc.MethodInfo {
 	g := grpc.NewServer(s.Options()...)
+	defer g.Stop()
 	s.Register(g)
 	all := map[string]grpc.MethodInfo{}
 	for name, service := range g.GetServiceInfo() {
