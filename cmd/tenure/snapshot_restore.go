@@ -143,7 +143,7 @@ func (r restoreOptions) restore(path string) (done restoredSnapshot, err error) 
 		File: path, DataDir: cmp.Or(r.dataDir, r.name+".tenure"), Name: r.name, Revision: c.Revision, Keys: c.Keys, Leases: c.Leases, Orphans: c.Orphans,
 	}
 	id, err := node.Restore(node.Restoration{
-		DataDir: done.DataDir, Name: r.name, Peers: peers, ClusterToken: r.token, State: state, Digest: digest, Logger: slog.New(slog.DiscardHandler),
+		DataDir: done.DataDir, Name: r.name, Peers: peers, ClusterToken: r.token, State: state, Users: c.Users(), Digest: digest, Logger: slog.New(slog.DiscardHandler),
 	})
 	done.Cluster = hexID(id)
 	if errors.Is(err, node.ErrNotEmpty) {

@@ -117,6 +117,10 @@ func TestReadsAreFresh(t *testing.T) {
 			}
 			return err
 		}},
+		"status of users": {1, func() error {
+			_, err := pb.NewAuthClient(s.conn).AuthStatus(t.Context(), &pb.AuthStatusRequest{})
+			return err
+		}},
 		"leader": {1, func() error {
 			_, err := v3electionpb.NewElectionClient(s.conn).Leader(t.Context(), &v3electionpb.LeaderRequest{Name: []byte("nobody")})
 			if status.Convert(err).Message() == errNoElected.Error() {
