@@ -89,7 +89,6 @@ func TestServeSettingsOfEtcd(t *testing.T) {
 		{name: "certificates of one's own", environ: []string{"ETCD_AUTO_TLS=true"}, want: "ETCD_AUTO_TLS: "},
 		{name: "members' certificates of their own", environ: []string{"ETCD_PEER_AUTO_TLS=1"}, want: "not be safe to ignore"},
 		{name: "none of those", args: []string{"--auto-tls=false"}, environ: []string{"ETCD_PEER_AUTO_TLS=false"}},
-		{name: "tokens", environ: []string{"ETCD_AUTH_TOKEN=jwt,pub-key=a,sign-method=RS256"}, want: "there are no users and roles"},
 		{name: "tokens of nobody", environ: []string{"ETCD_AUTH_TOKEN=simple"}},
 		{name: "a new cluster by force", args: []string{"--force-new-cluster"}, want: "not be safe to ignore"},
 		{name: "discovery", args: []string{"--discovery-srv", "example.com"}, want: "begin a cluster of its own"},
