@@ -2,6 +2,7 @@ package backup_test
 
 import (
 	"bytes"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -78,7 +79,12 @@ func TestDamagedUsers(t *testing.T) {
 		if err := backup.Write(path, backup.State{View: kv.New().View(), Users: someUsers(t, true)}); err != nil {
 			t.Fatal(err)
 		}
-		edit(t, path, func(tx *bbolt.Tx) error { return tx.Bucket([]byte(tt.bucket)).Put([]byte(tt.key), tt.value) })
+		edit(t, path, func(tx *bbolt.Tx) error {
+			if b := tx.Bucket([]byte(tt.bucket)); b != nil {
+				return b.Put([]byte(tt.key), tt.value)
+			}
+			return fmt.Errorf("there is no bucket %s, as etcd has it", tt.bucket)
+		})
 		if _, err := backup.Read(path); err == nil || !strings.Contains(err.Error(), "users and roles make no sense") {
 			t.Errorf("%s: %v, want that the users make no sense", name, err)
 		}

@@ -19,15 +19,13 @@ func (s *State) Export() (users []*authpb.User, roles []*authpb.Role) {
 	return users, roles
 }
 
-// Import makes a state of users and roles, in any order, at a revision. What a user proved before
+// Import makes a state of users and roles, in any order, at a revision. Permissions of the same range,
+// of which etcd may have several, are joined. What a user proved before
 // that revision does not count. It fails as Decode does, and with ErrLimit.
 func Import(enabled bool, revision uint64, users []*authpb.User, roles []*authpb.Role) (*State, error) {
 	s := &State{enabled: enabled, revision: revision, since: revision}
 	for _, r := range roles {
-		list := slices.SortedFunc(slices.Values(r.KeyPermission), func(a, b *authpb.Permission) int {
-			return comparePermissions(a, b.Key, b.RangeEnd)
-		})
-		s.putRole(newRole(string(r.Name), list))
+		s.putRole(newRole(string(r.Name), joined(r.KeyPermission)))
 	}
 	for _, u := range users {
 		roles := slices.Sorted(slices.Values(u.Roles))
@@ -37,4 +35,19 @@ func Import(enabled bool, revision uint64, users []*authpb.User, roles []*authpb
 		return nil, ErrLimit
 	}
 	return Decode(s.Encode()) // which judges it
+}
+
+// joined sorts permissions, and makes one of those that have the same range.
+func joined(all []*authpb.Permission) (list []*authpb.Permission) {
+	sorted := slices.SortedStableFunc(slices.Values(all), func(a, b *authpb.Permission) int { return comparePermissions(a, b.Key, b.RangeEnd) })
+	for _, p := range sorted {
+		last := len(list) - 1
+		switch {
+		case last < 0 || comparePermissions(list[last], p.Key, p.RangeEnd) != 0:
+			list = append(list, &authpb.Permission{PermType: p.PermType, Key: p.Key, RangeEnd: p.RangeEnd})
+		case list[last].PermType != p.PermType: // one reads and one writes, or one does both
+			list[last].PermType = authpb.READWRITE
+		}
+	}
+	return list
 }

@@ -52,6 +52,16 @@ func TestExport(t *testing.T) {
 	if _, err := Import(false, 0, nil, nil); err == nil {
 		t.Error("there is no revision 0")
 	}
+	twice := []*authpb.Permission{
+		{PermType: authpb.WRITE, Key: []byte("k")}, {PermType: authpb.READ, Key: []byte("l")}, {PermType: authpb.READ, Key: []byte("k")}, {PermType: authpb.READ, Key: []byte("l")},
+	}
+	back, err = Import(false, 3, nil, []*authpb.Role{{Name: []byte("r"), KeyPermission: twice}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list, err := back.PermissionsOf("r"); err != nil || len(list) != 2 || list[0].PermType != authpb.READWRITE || list[1].PermType != authpb.READ {
+		t.Errorf("permissions that etcd has twice: %v, %v, want one of each range, with the rights of both", list, err)
+	}
 	many := make([]*authpb.Role, MaxRoles+1)
 	for i := range many {
 		many[i] = &authpb.Role{Name: []byte{'r', byte(i >> 8), byte(i)}}
