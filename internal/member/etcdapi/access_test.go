@@ -284,6 +284,21 @@ func TestRightsOfEachMethod(t *testing.T) {
 	}
 }
 
+// A call that needs a user is refused to nobody before its handler sees it, whatever the handler does.
+func TestNobodyIsRefusedBeforeACallIsHandled(t *testing.T) {
+	s := serveUsers(t, Config{})
+	for method, r := range rules {
+		request := proto.Message(&pb.AuthEnableRequest{})
+		if method == readleasepb.ReadLease_Holders_FullMethodName {
+			request = &readleasepb.HoldersRequest{}
+		}
+		_, _, err := s.server.authorize(t.Context(), method, request)
+		if open := r.by == byNobody || r.by == byMessage; !same(err, rpctypes.ErrGRPCUserEmpty) && !open || err != nil && open {
+			t.Errorf("%s by nobody: %v before it is handled, want it open: %v", method, err, open)
+		}
+	}
+}
+
 func cmpOr(err error, text string) string {
 	if err != nil {
 		return err.Error()

@@ -309,7 +309,7 @@ func TestAudit(t *testing.T) {
 		{root, pb.Maintenance_MoveLeader_FullMethodName, &pb.MoveLeaderRequest{TargetID: 13}, []string{"member=13"}},
 		{t.Context(), pb.Maintenance_Snapshot_FullMethodName, &pb.SnapshotRequest{}, []string{"WARN", "Snapshot", "user name is empty"}},
 		{t.Context(), pb.Auth_Authenticate_FullMethodName, &pb.AuthenticateRequest{Name: "ann", Password: "secret3"}, []string{"WARN", "login", "user=ann", "from="}},
-		{root, pb.Auth_UserDelete_FullMethodName, &pb.AuthUserDeleteRequest{Name: strings.Repeat("x", 999)}, []string{strings.Repeat("x", 256) + " "}},
+		{root, pb.Auth_UserDelete_FullMethodName, &pb.AuthUserDeleteRequest{Name: strings.Repeat("x", 999)}, []string{"user=" + strings.Repeat("x", 256) + " "}},
 		{t.Context(), pb.KV_Put_FullMethodName, &pb.PutRequest{Key: []byte("a/1"), Value: []byte("secret4")}, nil},
 	} {
 		out.Reset()
