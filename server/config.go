@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
+	"github.com/tenure-lease/tenure/internal/member/login"
 	"github.com/tenure-lease/tenure/internal/member/metrics"
 	"github.com/tenure-lease/tenure/internal/member/node"
 	"github.com/tenure-lease/tenure/internal/member/server"
@@ -92,6 +93,18 @@ type Config struct {
 	// "none" permits nothing. Default policy.
 	ReadLeaseChanges string
 
+	// AuthToken is the kind of tokens that users get, as etcd's --auth-token has it: simple, or
+	// jwt,sign-method=METHOD,priv-key=FILE,pub-key=FILE,ttl=DURATION. It has to be the same at all
+	// members. Default simple.
+	AuthToken string
+	// AuthTokenTTL is how long a simple token lasts that is not used, from a second on. Default 300 s.
+	AuthTokenTTL time.Duration
+	// BcryptCost is that of new hashes of passwords, from 4 to 31. Default 10.
+	BcryptCost int
+	// CertificateUsers lets the common name of a client's certificate, which ClientTLS has verified,
+	// be its user, as etcd's --client-cert-auth does.
+	CertificateUsers bool
+
 	// OnFail is called once, on a goroutine of its own, if the member cannot go on. Then a write
 	// to disk failed, the log holds entries that this version does not know, the other members
 	// refuse this one, or its data directory has lost earlier promises. The process should end, or
@@ -123,8 +136,9 @@ func (c Config) member() (server.Config, error) {
 		},
 		API: etcdapi.Config{
 			MaxRequestBytes: c.MaxRequestBytes, QuotaBytes: c.QuotaBytes, ReadLeaseChanges: changes,
-			ElectionTimeout: c.ElectionTimeout, Logger: c.Logger,
+			ElectionTimeout: c.ElectionTimeout, Logger: c.Logger, CertificateUsers: c.CertificateUsers,
 		},
+		Logins:  login.Config{Tokens: c.AuthToken, TTL: c.AuthTokenTTL, Cost: c.BcryptCost},
 		Clients: c.ClientListeners, ClientTLS: c.ClientTLS, MemoryLimit: c.MemoryLimit,
 		History: server.Retention{Period: c.KeepHistory, Revisions: c.KeepRevisions},
 	}

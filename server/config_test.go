@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
+	"github.com/tenure-lease/tenure/internal/member/login"
 	"github.com/tenure-lease/tenure/internal/member/metrics"
 	"github.com/tenure-lease/tenure/internal/member/node"
 	"github.com/tenure-lease/tenure/internal/member/server"
@@ -32,6 +33,7 @@ func TestOptionsReachTheMember(t *testing.T) {
 		OnFail: func(error) { failed = true }, Logger: logger,
 		Limits:  Limits{MaxLeases: 11},
 		Metrics: registry, ExtensiveMetrics: true, DisableGateway: true,
+		AuthToken: "jwt,x", AuthTokenTTL: 12, BcryptCost: 13, CertificateUsers: true,
 	}
 	want := server.Config{
 		Node: node.Config{
@@ -42,8 +44,9 @@ func TestOptionsReachTheMember(t *testing.T) {
 		},
 		API: etcdapi.Config{
 			MaxRequestBytes: 4, QuotaBytes: 6, ReadLeaseChanges: etcdapi.ChangeNothing,
-			ElectionTimeout: 2, Logger: logger,
+			ElectionTimeout: 2, Logger: logger, CertificateUsers: true,
 		},
+		Logins:  login.Config{Tokens: "jwt,x", TTL: 12, Cost: 13},
 		Figures: metrics.Config{Extensive: true, Register: registry}, HTTP: server.HTTP{NoGateway: true},
 		Clients: clients, ClientTLS: clientTLS, MemoryLimit: 7, History: server.Retention{Period: 8, Revisions: 9},
 	}
@@ -77,6 +80,7 @@ func TestStartFails(t *testing.T) {
 		want string
 	}{
 		"here":          {Config{Name: "a", DataDir: t.TempDir(), ReadLeaseChanges: "all"}, `ReadLeaseChanges "all": want policy, order or none`},
+		"its logins":    {Config{Name: "a", DataDir: t.TempDir(), AuthToken: "other"}, `"other": want simple`},
 		"at the member": {Config{Name: "a", ReadLeaseTTL: time.Second}, "DataDir"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -54,6 +54,15 @@ var unrun = map[string][]string{
 		"go mod init example.com/lead",
 		"go mod tidy && go run .",
 	},
+	"docs/security.md": {
+		"etcdctl auth enable",
+		"etcdctl role add app",
+		"etcdctl role grant-permission app --prefix=true readwrite /app/",
+		"etcdctl user add app",
+		"etcdctl user add root",
+		"etcdctl user grant-role app app",
+		"etcdctl user grant-role root root",
+	},
 	"docs/wide-area.md": {
 		"tenure serve … --read-lease cost --read-lease-order key --read-lease-ttl 1s",
 	},

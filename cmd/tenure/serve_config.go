@@ -35,6 +35,7 @@ type serveOptions struct {
 	http                                    httpOptions
 	sockets                                 listenOptions
 	discovery                               discovery
+	auth                                    authOptions
 	advertisePeerURLs, advertiseClientURLs  []string
 	initialCluster, clusterState            string
 	clusterToken                            string
@@ -101,6 +102,7 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 	o.http.register(f)
 	o.sockets.register(f)
 	o.discovery.register(f)
+	o.auth.register(f)
 	o.log.Register(f, slog.LevelInfo)
 	o.outputs.Register(f)
 	registerForeign(f)
@@ -215,6 +217,7 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 	}
 	last := 1 + len(o.listenClientURLs)
 	cfg.Node.PeerListener, cfg.Clients, cfg.HTTPOnly = open[0], open[1:last], open[last:]
+	o.auth.setIn(&cfg, o.client.clientAuth)
 	err = o.http.setIn(&cfg, o.sockets)
 	return cfg, err
 }

@@ -24,6 +24,7 @@ func TestServeDefaults(t *testing.T) {
 		"quota-backend-bytes": "0", "grpc-keepalive-min-time": "5s", "grpc-keepalive-interval": "2h0m0s", "grpc-keepalive-timeout": "20s",
 		"watch-progress-notify-interval": "10m0s", "auto-compaction-mode": "periodic", "auto-compaction-retention": "0",
 		"read-lease": "leader", "read-lease-order": "", "read-lease-ttl": "200ms", "read-lease-changes": "policy",
+		"auth-token": "simple", "auth-token-ttl": "300", "bcrypt-cost": "10",
 		"client-cert-auth": "false", "peer-client-cert-auth": "false", "peer-skip-client-san-verification": "false",
 		"tls-min-version": "TLS1.2", "tls-max-version": "", "cipher-suites": "[]", "log-level": "info", "log-format": "auto",
 		"unsafe-no-fsync": "false", "log-outputs": "[default]", "enable-log-rotation": "false", "warning-unary-request-duration": "300ms", "warning-apply-duration": "100ms",
@@ -43,6 +44,7 @@ func TestServeFlagsReachTheirEnds(t *testing.T) {
 		"--max-concurrent-streams", "7", "--quota-backend-bytes", "8", "--grpc-keepalive-min-time", "9s", "--grpc-keepalive-interval", "10s",
 		"--grpc-keepalive-timeout", "11s", "--watch-progress-notify-interval", "12s", "--read-lease-ttl", "300ms", "--read-lease-changes", "none",
 		"--warning-unary-request-duration", "13s", "--warning-apply-duration", "14s", "--unsafe-no-fsync", "--wal-dir", "/fast",
+		"--auth-token", "jwt,x", "--auth-token-ttl", "13", "--bcrypt-cost", "14",
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -60,6 +62,8 @@ func TestServeFlagsReachTheirEnds(t *testing.T) {
 		"client URLs": {len(n.ClientURLs), 2}, "peer": {n.Peers["a"], "http://127.0.0.1:7"}, "TTL": {n.ReadLeaseTTL, 300 * time.Millisecond},
 		"ops": {api.MaxTxnOps, 5}, "request": {api.MaxRequestBytes, 6}, "streams": {api.MaxConcurrentStreams, uint32(7)}, "quota": {api.QuotaBytes, int64(8)},
 		"min time": {api.KeepAliveMinTime, 9 * time.Second}, "interval": {api.KeepAliveInterval, 10 * time.Second}, "timeout": {api.KeepAliveTimeout, 11 * time.Second},
+		"tokens": {cfg.Logins.Tokens, "jwt,x"}, "time of tokens": {cfg.Logins.TTL, 13 * time.Second}, "cost": {cfg.Logins.Cost, 14},
+		"certificates": {api.CertificateUsers, false},
 		"progress": {api.WatchProgressInterval, 12 * time.Second}, "changes": {api.ReadLeaseChanges, etcdapi.ChangeNothing},
 		"log": {n.WAL.LogDir, "/fast"}, "no sync": {n.UnsafeNoSync, true}, "slow calls": {api.WarnCall, 13 * time.Second}, "slow writes": {n.WarnApply, 14 * time.Second},
 	} {

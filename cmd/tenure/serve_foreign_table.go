@@ -9,11 +9,9 @@ package main
 // withoutEffect are flags that take a value, with the reason why they have no effect: the setting
 // is otherwise here, or is not needed.
 var withoutEffect = map[string]string{
-	"auth-token-ttl":                       "tokens have no such lifetime here",
 	"backend-batch-interval":               noDatabase,
 	"backend-batch-limit":                  noDatabase,
 	"backend-bbolt-freelist-type":          noDatabase,
-	"bcrypt-cost":                          "the cost is fixed",
 	"bootstrap-defrag-threshold-megabytes": noDatabase,
 	"client-cert-file":                     gatewayInside,
 	"client-key-file":                      gatewayInside,
@@ -91,7 +89,6 @@ type etcdOnly struct {
 }
 
 var refused = map[string]etcdOnly{
-	"auth-token":          {false, []string{"simple"}, "there are no users and roles; certificates of clients (--trusted-ca-file) decide which may connect"},
 	"force-new-cluster":   {true, []string{"false"}, "a cluster that has lost its majority begins anew from a snapshot of a member that is left (`tenure snapshot`; docs/cluster.md, After a majority is lost)"},
 	"proxy":               {false, []string{"off", "false"}, "a member is no proxy"},
 	"enable-v2v3":         {false, nil, "there is no v2 API"},

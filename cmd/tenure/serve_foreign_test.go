@@ -87,7 +87,6 @@ func TestServeSettingsOfEtcd(t *testing.T) {
 		{name: "a misspelt protection", environ: []string{"ETCD_CLIENT_CERT_AUHT=true"}, want: "ETCD_CLIENT_CERT_AUHT: there is no such setting"},
 		{name: "a misspelt protection of ours", environ: []string{"TENURE_TRUSTED_CA_FILES=ca.pem"}, want: "TENURE_TRUSTED_CA_FILES: there is no such setting"},
 		{name: "a variable that is no switch", environ: []string{"ETCD_AUTO_TLS=perhaps"}, want: "ETCD_AUTO_TLS: "},
-		{name: "tokens", environ: []string{"ETCD_AUTH_TOKEN=jwt,pub-key=a,sign-method=RS256"}, want: "there are no users and roles"},
 		{name: "tokens of nobody", environ: []string{"ETCD_AUTH_TOKEN=simple"}},
 		{name: "a new cluster by force", args: []string{"--force-new-cluster"}, want: "not be safe to ignore"},
 		{name: "discovery", args: []string{"--discovery-token", "x"}, want: "begin a cluster of its own"},
@@ -189,7 +188,7 @@ func TestServeSwitchesOfEtcd(t *testing.T) {
 			}
 		}
 	}
-	for _, flag := range []string{"--proxy=off", "--proxy=false", "--auth-token=simple", "--discovery=", "--wal-dir="} {
+	for _, flag := range []string{"--proxy=off", "--proxy=false", "--discovery=", "--wal-dir="} {
 		if _, _, _, err := serveFlags(t, []string{flag}, nil); err != nil {
 			t.Errorf("%s asks for nothing: %v", flag, err)
 		}

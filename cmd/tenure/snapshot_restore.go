@@ -44,8 +44,8 @@ cluster, from the same FILE and with the same flags but for --name, --data-dir a
 --initial-advertise-peer-urls; then start the members with the same --initial-cluster. A member that
 began with another file, or with an empty directory, is of another cluster, and the others refuse it.
 
-FILE may be a snapshot that was taken of an etcd. If users and roles are in force in it, it is
-refused.
+FILE may be a snapshot that was taken of an etcd. Its users and roles come back, in force if they
+were.
 
 After a restore, clients may have seen a later state than that of FILE. Start none of the old
 members again. So the revision is raised by a thousand million (--bump-revision), beyond any that
@@ -143,7 +143,7 @@ func (r restoreOptions) restore(path string) (done restoredSnapshot, err error) 
 		File: path, DataDir: cmp.Or(r.dataDir, r.name+".tenure"), Name: r.name, Revision: c.Revision, Keys: c.Keys, Leases: c.Leases, Orphans: c.Orphans,
 	}
 	id, err := node.Restore(node.Restoration{
-		DataDir: done.DataDir, Name: r.name, Peers: peers, ClusterToken: r.token, State: state, Digest: digest, Logger: slog.New(slog.DiscardHandler),
+		DataDir: done.DataDir, Name: r.name, Peers: peers, ClusterToken: r.token, State: state, Users: c.Users(), Digest: digest, Logger: slog.New(slog.DiscardHandler),
 	})
 	done.Cluster = hexID(id)
 	if errors.Is(err, node.ErrNotEmpty) {

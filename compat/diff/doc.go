@@ -41,7 +41,8 @@
 // good; Tenure answers that the key is not found.
 //
 // Not covered: expiry (time; see packages clientv3 and torture), changes of
-// leader (see package torture), auth, maintenance and cluster changes. Nor are
+// leader (see package torture), maintenance and cluster changes. Users and roles have
+// steps of their own (TestAuthDifferential), with the rights that come of them. Nor are
 // sorted ranges with ties over more than 12 keys, for etcd's order is then an
 // accident of Go's sort. Nor is a watch that was cancelled by compaction, with
 // the later course of its stream: in etcd it never gets a progress

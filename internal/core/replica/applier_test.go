@@ -406,7 +406,7 @@ func TestAClusterThatBeginsWithAState(t *testing.T) {
 	if _, err := store.Put(&pb.PutRequest{Key: []byte("k"), Value: []byte("v")}); err != nil {
 		t.Fatal(err)
 	}
-	snap := FoundingSnapshot(FoundedBy([]*pb.Member{{ID: 1}, {ID: 2}}), store)
+	snap := FoundingSnapshot(FoundedBy([]*pb.Member{{ID: 1}, {ID: 2}}), store, nil)
 	var buf bytes.Buffer
 	n, err := snap.WriteTo(&buf)
 	if err != nil || n != int64(buf.Len()) {

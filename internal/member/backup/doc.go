@@ -15,6 +15,7 @@
 //     revision, and all later ones. Its subrevision is its place among those of one revision; of versions
 //     from before the compact revision, the order of keys, for nobody can tell any more.
 //   - lease: each lease, with its TTL and what remains of it, in seconds.
+//   - auth, authUsers, authRoles: users and roles, if there ever were any, and whether they are in force.
 //   - meta: the compact revision, and the log's index and term. The format's version is etcd 3.7's.
 //   - members, members_removed, cluster: for people; a restore gives a cluster new members.
 //

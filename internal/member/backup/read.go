@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tenure-lease/tenure/internal/state/auth"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
@@ -33,12 +34,10 @@ type Content struct {
 	base   []*mvccpb.KeyValue
 	events []*mvccpb.KeyValue
 	leases []kv.LeaseInfo
+	users  *auth.State
 }
 
-var (
-	errNotThere = errors.New("it has no bucket of keys: it is not a snapshot of etcd's or of `tenure snapshot save`")
-	errUsers    = errors.New("it has users and roles in force, which are not taken over: without them everybody could read and write everything. Turn them off (`etcdctl auth disable`), save again, and let certificates decide who may connect")
-)
+var errNotThere = errors.New("it has no bucket of keys: it is not a snapshot of etcd's or of `tenure snapshot save`")
 
 // Read reads a file, and judges that it is whole as far as that can be seen without its checksum (CheckSum).
 func Read(path string) (c *Content, err error) {
@@ -71,8 +70,8 @@ func (c *Content) read(tx *bbolt.Tx) error {
 	if keys == nil || meta == nil {
 		return errNotThere
 	}
-	if auth := tx.Bucket([]byte("auth")); auth != nil && bytes.Equal(auth.Get([]byte("authEnabled")), []byte{1}) {
-		return errUsers
+	if err := c.readUsers(tx); err != nil {
+		return err
 	}
 	c.Version = string(meta.Get(storageVersion))
 	if err := c.hash(tx); err != nil {

@@ -17,11 +17,14 @@ var (
 	clusterBucket = []byte("cluster")
 	memberBucket  = []byte("members")
 	removedBucket = []byte("members_removed")
+	authBucket    = []byte("auth")
+	userBucket    = []byte("authUsers")
+	roleBucket    = []byte("authRoles")
 
 	// buckets are all that etcd opens a database with.
 	buckets = [][]byte{
 		keyBucket, metaBucket, leaseBucket, []byte("alarm"), clusterBucket, memberBucket, removedBucket,
-		[]byte("auth"), []byte("authUsers"), []byte("authRoles"),
+		authBucket, userBucket, roleBucket,
 	}
 
 	scheduledCompact = []byte("scheduledCompactRev")
@@ -31,6 +34,8 @@ var (
 	confStateName    = []byte("confState")
 	storageVersion   = []byte("storageVersion")
 	clusterVersion   = []byte("clusterVersion")
+	authEnabled      = []byte("authEnabled")
+	authRevision     = []byte("authRevision")
 )
 
 // etcdVersion is that of etcd's data format and cluster.

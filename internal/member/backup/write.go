@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tenure-lease/tenure/internal/state/auth"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
@@ -24,6 +25,7 @@ type State struct {
 	Index, Term uint64  // of the last entry that it includes
 	Members     []*pb.Member
 	Removed     []uint64 // IDs of former members
+	Users       *auth.State
 }
 
 // batchBytes and batchKeys bound one transaction of the file.
@@ -52,6 +54,7 @@ func Write(path string, s State) error {
 		w.put(leaseBucket, leaseKey(l.ID), encodeLease(l))
 	}
 	w.members(s)
+	w.users(s.Users)
 	if w.err == nil {
 		w.err = w.tx.Commit()
 	} else if w.tx != nil {

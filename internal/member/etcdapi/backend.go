@@ -9,18 +9,19 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/member/backup"
 	"github.com/tenure-lease/tenure/internal/member/watch"
+	"github.com/tenure-lease/tenure/internal/state/auth"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
 // A Backend is one member of the cluster that the API serves. All its methods
 // are called by many goroutines at a time.
 //
-// Errors are package kv's for what the state refuses, those of ctx, or etcd's
+// Errors are package kv's and auth's for what the state refuses, those of ctx, or etcd's
 // gRPC errors (rpctypes.ErrGRPC…), which go to the client as they are.
 type Backend interface {
 	// Propose replicates a request (Put, DeleteRange, Txn, Compaction,
-	// LeaseGrant or LeaseRevoke), and returns its response when View includes
-	// it; in key order View may be older, until the next Barrier. It may keep the request's keys and values.
+	// LeaseGrant, LeaseRevoke, or a change of users), and returns its response when View includes
+	// it. The caller of ctx (package caller) is judged where it is applied. In key order View may be older, until the next Barrier. It may keep the request's keys and values.
 	Propose(ctx context.Context, request proto.Message) (response proto.Message, err error)
 	// Barrier returns when View includes every write that was acknowledged,
 	// by any member, before the call.
@@ -28,6 +29,12 @@ type Backend interface {
 	// ReadView returns a state from which a *pb.RangeRequest, or a *pb.TxnRequest that
 	// only reads, may be answered linearizably.
 	ReadView(ctx context.Context, request proto.Message) (kv.View, error)
+	// ViewFor returns the published state, if the caller of ctx may have a request answered from
+	// it; ReadView judges its caller in the same way.
+	ViewFor(ctx context.Context, request proto.Message) (kv.View, error)
+	// Users are those of the published state, or of what the member knows while none may be seen.
+	// Each call asks for them, so it must be cheap.
+	Users() *auth.State
 	// View is the published state, the zero View while there is none that may be seen.
 	View() kv.View
 	// Shown is closed when View is a state for the first time.

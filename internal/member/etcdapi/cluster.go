@@ -17,6 +17,9 @@ func (s *clusterServer) MemberList(ctx context.Context, r *pb.MemberListRequest)
 		if err := s.backend.Barrier(ctx); err != nil {
 			return nil, toStatus(err)
 		}
+		if err := s.permit(ctx, r); err != nil {
+			return nil, toStatus(err)
+		}
 	}
 	return &pb.MemberListResponse{Header: s.header(), Members: s.backend.Members()}, nil
 }

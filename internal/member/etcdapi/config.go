@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/tenure-lease/tenure/internal/member/login"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
@@ -47,6 +48,11 @@ type Config struct {
 	// ElectionTimeout is raft's. A stream whose client requires a leader is cut
 	// when there was none for three of them. Default 1 s.
 	ElectionTimeout time.Duration
+	// Logins recognises users. Without it nobody can log in, and no token counts.
+	Logins *login.Authority
+	// CertificateUsers lets the common name of a client's verified certificate count as its user,
+	// if it shows no token.
+	CertificateUsers bool
 	// KeepAliveMinTime is how often a client may ping, KeepAliveInterval and
 	// KeepAliveTimeout how the server pings idle clients. Defaults 5 s, 2 h, 20 s.
 	KeepAliveMinTime, KeepAliveInterval, KeepAliveTimeout time.Duration

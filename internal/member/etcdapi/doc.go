@@ -56,6 +56,22 @@
 // who holds such a lease, what that holds up, and how to change the policy there is
 // one service that etcd does not have: package readleasepb.
 //
+// # Users
+//
+// While users are in force (package auth), each call passes one table (access.go), which says by
+// whom a method's calls are judged; a method that is not in it is refused. One function says
+// which caller a call has (identify.go). The rest follows the state:
+//
+//	AU-14  Each method of each service has a rule. A method without one is refused.
+//	AU-15  A caller is the user of its token; without a token it is that of its verified certificate,
+//	       if that is configured, and never by way of the gateway from JSON.
+//	AU-16  Changes of members and of read leases, which the log does not judge, are judged behind a
+//	       barrier.
+//	AU-17  A watch is judged when it is created, as it reads its range. After a change of users all are judged
+//	       again before the next event. A call that waits is judged again when it is answered.
+//	AU-18  The log has no password, and no hash that a client has brought.
+//	AU-19  Changes, snapshots and failed logins are logged with their caller, and without a secret.
+//
 // # Where it differs from etcd, on purpose
 //
 //   - Errors of Lock and Election carry their codes, such as NotFound for an
@@ -70,12 +86,12 @@
 //   - A change of the membership is answered when all members that read under a lease know
 //     of it, and the next begins then. A member has one peer URL, and a learner serves
 //     all requests.
+//   - Once permission goes, watches and calls that wait end; in etcd they go on.
 //   - LeaseTimeToLive with keys reads them behind a barrier, and so does LeaseLeases.
 //   - Compact never waits; its flag physical means nothing here.
 //
 // # Left out
 //
-// Users and roles, alarms (the list is empty), hashes,
-// snapshots and Downgrade answer Unimplemented; Defragment has nothing
+// Alarms (the list is empty) and Downgrade answer Unimplemented; Defragment has nothing
 // to do and says OK.
 package etcdapi

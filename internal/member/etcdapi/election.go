@@ -110,10 +110,13 @@ func (s *electionServer) Observe(r *v3electionpb.LeaderRequest, stream v3electio
 	}
 	key, end := contenders(r.Name)
 	send := func(leader *mvccpb.KeyValue, revision int64) error {
+		if err := s.permit(s.asNow(ctx), holderOf(r.Name)); err != nil { // it may have changed since
+			return toStatus(err)
+		}
 		return stream.Send(&v3electionpb.LeaderResponse{Header: s.headerAt(revision), Kv: leader})
 	}
 	for {
-		kvs, revision, err := s.lookup(holderOf(r.Name))
+		kvs, revision, err := s.lookup(ctx, holderOf(r.Name))
 		if err != nil {
 			return toStatus(err)
 		}

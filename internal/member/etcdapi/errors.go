@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tenure-lease/tenure/internal/member/watch"
+	"github.com/tenure-lease/tenure/internal/state/auth"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
@@ -28,6 +29,25 @@ var fromState = []struct{ err, status error }{
 	{kv.ErrLeaseTTLTooLarge, rpctypes.ErrGRPCLeaseTTLTooLarge},
 	{kv.ErrNoState, errNoState},
 	{watch.ErrClosed, rpctypes.ErrGRPCStopped},
+
+	{auth.ErrRootUserMissing, rpctypes.ErrGRPCRootUserNotExist},
+	{auth.ErrRootRoleMissing, rpctypes.ErrGRPCRootRoleNotExist},
+	{auth.ErrUserExists, rpctypes.ErrGRPCUserAlreadyExist},
+	{auth.ErrRoleExists, rpctypes.ErrGRPCRoleAlreadyExist},
+	{auth.ErrUserEmpty, rpctypes.ErrGRPCUserEmpty},
+	{auth.ErrRoleEmpty, rpctypes.ErrGRPCRoleEmpty},
+	{auth.ErrUserNotFound, rpctypes.ErrGRPCUserNotFound},
+	{auth.ErrRoleNotFound, rpctypes.ErrGRPCRoleNotFound},
+	{auth.ErrPermissionNotGiven, rpctypes.ErrGRPCPermissionNotGiven},
+	{auth.ErrDenied, rpctypes.ErrGRPCPermissionDenied},
+	{auth.ErrRoleNotGranted, rpctypes.ErrGRPCRoleNotGranted},
+	{auth.ErrPermissionNotGranted, rpctypes.ErrGRPCPermissionNotGranted},
+	{auth.ErrNotEnabled, rpctypes.ErrGRPCAuthNotEnabled},
+	{auth.ErrFailed, rpctypes.ErrGRPCAuthFailed},
+	{auth.ErrOldRevision, rpctypes.ErrGRPCAuthOldRevision},
+	{auth.ErrInvalidToken, rpctypes.ErrGRPCInvalidAuthToken},
+	{auth.ErrInvalidManagement, rpctypes.ErrGRPCInvalidAuthMgmt},
+	{auth.ErrLimit, status.Error(codes.ResourceExhausted, auth.ErrLimit.Error())},
 }
 
 // errNoState has the code on which etcd's clients try another member. etcd itself takes no

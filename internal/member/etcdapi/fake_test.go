@@ -21,8 +21,10 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tenure-lease/tenure/internal/core/replica"
 	"github.com/tenure-lease/tenure/internal/member/backup"
 	"github.com/tenure-lease/tenure/internal/member/watch"
+	"github.com/tenure-lease/tenure/internal/state/auth"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
@@ -44,6 +46,10 @@ type fake struct {
 	keepAlive func() (wait func(context.Context)) // called by KeepAlive, if set
 	proposed  func(proto.Message)                 // is told each request, if set
 	hidden    atomic.Bool                         // as in key order: what is written can be read, and is not published
+
+	users    atomic.Pointer[auth.State] // none are in force while it is not set
+	logins   uint64
+	assigned func(replica.Token) // is told the tokens, if set
 
 	members    atomic.Pointer[[]*pb.Member] // those of Members, if set
 	readLeases atomic.Pointer[ReadLeaseStatus]
@@ -94,6 +100,12 @@ func (f *fake) Propose(ctx context.Context, r proto.Message) (resp proto.Message
 	if f.proposed != nil {
 		f.proposed(r)
 	}
+	if err := f.judge(ctx, r); err != nil {
+		return nil, err
+	}
+	if auth.Changes(r) {
+		return f.changeUsers(ctx, r)
+	}
 	switch r := r.(type) {
 	case *pb.PutRequest:
 		resp, err = f.store.Put(r)
@@ -130,14 +142,16 @@ func (f *fake) Barrier(ctx context.Context) error {
 	return cmp.Or(f.failure(), ctx.Err())
 }
 
-func (f *fake) ReadView(ctx context.Context, _ proto.Message) (kv.View, error) {
+func (f *fake) ReadView(ctx context.Context, r proto.Message) (kv.View, error) {
 	if f.hidden.Load() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		return f.store.View(), f.failure()
 	}
-	err := f.Barrier(ctx)
-	return f.View(), err
+	if err := f.Barrier(ctx); err != nil {
+		return f.View(), err
+	}
+	return f.View(), f.judge(ctx, r)
 }
 
 func (f *fake) View() kv.View          { return *f.view.Load() }

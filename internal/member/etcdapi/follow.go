@@ -30,10 +30,14 @@ func holderOf(name []byte) *pb.RangeRequest {
 	}
 }
 
-// lookup reads the published state.
-func (s *Server) lookup(r *pb.RangeRequest) (kvs []*mvccpb.KeyValue, revision int64, err error) {
+// lookup reads the published state, for a call that may have begun long ago.
+func (s *Server) lookup(ctx context.Context, r *pb.RangeRequest) (kvs []*mvccpb.KeyValue, revision int64, err error) {
 	for {
-		resp, err := s.backend.View().Range(r)
+		view, err := s.backend.ViewFor(s.asNow(ctx), r)
+		if err != nil {
+			return nil, 0, err
+		}
+		resp, err := view.Range(r)
 		if errors.Is(err, kv.ErrStaleView) {
 			continue // compacted while we read
 		}
@@ -62,7 +66,7 @@ func (s *Server) awaitTurn(ctx context.Context, name, key []byte, mine int64, go
 		}
 	}
 	if !s.lines.has(name) { // the first one looks before it waits: the name may be free
-		kvs, revision, err := s.lookup(holderOf(name))
+		kvs, revision, err := s.lookup(ctx, holderOf(name))
 		if err != nil {
 			return 0, err
 		}
@@ -71,8 +75,11 @@ func (s *Server) awaitTurn(ctx context.Context, name, key []byte, mine int64, go
 		}
 	}
 	t, err := s.lines.wait(ctx, name, key, mine)
-	if err == nil && t.gone {
+	switch {
+	case err == nil && t.gone:
 		err = gone
+	case err == nil: // after a wait the caller may have no rights any more
+		err = s.permit(s.asNow(ctx), holderOf(name))
 	}
 	return t.revision, err
 }

@@ -194,7 +194,7 @@ func TestNothingIsFollowedWithoutAState(t *testing.T) {
 	if !errors.Is(err, kv.ErrNoState) {
 		t.Errorf("to follow a key of no state: %v, want %v", err, kv.ErrNoState)
 	}
-	if err := wantReturn(t, "to look up a key of no state", func() error { _, _, err := s.lookup(holderOf([]byte("a"))); return err }); !errors.Is(err, kv.ErrNoState) {
+	if err := wantReturn(t, "to look up a key of no state", func() error { _, _, err := s.lookup(t.Context(), holderOf([]byte("a"))); return err }); !errors.Is(err, kv.ErrNoState) {
 		t.Errorf("to look up a key of no state: %v, want %v", err, kv.ErrNoState)
 	}
 }

@@ -24,8 +24,15 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		}
 	}
 	began := time.Now()
-	resp, err := handle(ctx, req)
+	ctx, r, err := s.authorize(ctx, info.FullMethod, req)
+	var resp any
+	if err == nil {
+		resp, err = handle(ctx, req)
+	}
 	s.slow.done(ctx, info.FullMethod, req, err, began)
+	if r.audited {
+		s.audit(ctx, info.FullMethod, req, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +60,14 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 			defer s.leaderless.guard(cancel)()
 		}
 	}
-	return handle(srv, contextStream{ss, ctx})
+	ctx, r, err := s.authorize(ctx, info.FullMethod, nil)
+	if err == nil {
+		err = handle(srv, contextStream{ss, ctx})
+	}
+	if r.audited {
+		s.audit(ctx, info.FullMethod, nil, err)
+	}
+	return err
 }
 
 // isEtcdMethod reports whether a method is of an etcd service. Those of gRPC itself always answer.

@@ -6,6 +6,8 @@ import (
 	"io"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/tenure-lease/tenure/internal/member/caller"
 )
 
 // keepAliveWindow is how many renewals of one stream may be under way. A client
@@ -17,6 +19,26 @@ const keepAliveWindow = 64
 type renewal struct {
 	response *pb.LeaseKeepAliveResponse
 	wait     func(context.Context) (ttl int64, err error)
+}
+
+// failed is the end of a renewal that is refused, nil if it is not.
+func failed(err error) (wait func(context.Context) (ttl int64, err error)) {
+	if err == nil {
+		return nil
+	}
+	return func(context.Context) (int64, error) { return 0, err }
+}
+
+// mayRenew judges a renewal, by the token of its stream as it is now.
+func (s *Server) mayRenew(ctx context.Context, r *pb.LeaseKeepAliveRequest) error {
+	if !s.backend.Users().Enabled() {
+		return nil
+	}
+	c, err := s.identify(ctx)
+	if err == nil {
+		_, err = s.backend.ViewFor(caller.With(ctx, c), r)
+	}
+	return err
 }
 
 // LeaseKeepAlive renews leases, answering in the order of the requests; a time to
@@ -39,8 +61,12 @@ func (s *leaseServer) LeaseKeepAlive(stream pb.Lease_LeaseKeepAliveServer) error
 			// The header is of before the renewal: had the lease ended at a
 			// later revision, the client must not see that revision with it.
 			resp := &pb.LeaseKeepAliveResponse{ID: req.ID, Header: s.header()}
+			wait := failed(s.mayRenew(ctx, req))
+			if wait == nil {
+				wait = s.backend.KeepAlive(req.ID)
+			}
 			select {
-			case queue <- renewal{resp, s.backend.KeepAlive(req.ID)}:
+			case queue <- renewal{resp, wait}:
 			case <-ctx.Done():
 				return
 			}

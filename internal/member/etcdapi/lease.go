@@ -7,6 +7,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
+	"github.com/tenure-lease/tenure/internal/member/caller"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
@@ -57,22 +58,36 @@ func (s *leaseServer) LeaseTimeToLive(ctx context.Context, r *pb.LeaseTimeToLive
 			if err := s.backend.Barrier(ctx); err != nil {
 				return nil, toStatus(err)
 			}
-			resp.Keys = s.backend.View().LeaseKeys(r.ID)
+			view, err := s.backend.ViewFor(ctx, r)
+			if err != nil {
+				return nil, toStatus(err)
+			}
+			resp.Keys = view.LeaseKeys(r.ID)
 		}
 	}
 	resp.Header = s.header()
 	return resp, nil
 }
 
-// LeaseLeases lists the leases, in order of id. In key order the published state may lack
-// one that this member has just granted.
-func (s *leaseServer) LeaseLeases(ctx context.Context, _ *pb.LeaseLeasesRequest) (*pb.LeaseLeasesResponse, error) {
+// LeaseLeases lists the leases, in order of id, to those who may read all keys that are attached to
+// any. In key order the published state may lack one that this member has just granted.
+func (s *leaseServer) LeaseLeases(ctx context.Context, r *pb.LeaseLeasesRequest) (*pb.LeaseLeasesResponse, error) {
 	if err := s.backend.Barrier(ctx); err != nil {
 		return nil, toStatus(err)
 	}
-	view := s.backend.View()
+	view, err := s.backend.ViewFor(ctx, r)
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	users, c := s.backend.Users(), caller.Of(ctx)
+	all := users.MayManage(c) == nil
 	resp := &pb.LeaseLeasesResponse{Header: s.headerAt(view.Revision())}
 	for l := range view.Leases() {
+		if !all {
+			if err := users.Permit(c, &pb.LeaseTimeToLiveRequest{ID: l.ID, Keys: true}, view.LeaseKeys); err != nil {
+				return nil, toStatus(err)
+			}
+		}
 		resp.Leases = append(resp.Leases, &pb.LeaseStatus{ID: l.ID})
 	}
 	return resp, nil

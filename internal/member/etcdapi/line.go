@@ -8,6 +8,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
+	"github.com/tenure-lease/tenure/internal/member/caller"
 	"github.com/tenure-lease/tenure/internal/member/watch"
 )
 
@@ -133,7 +134,7 @@ func (l *line) run(ctx context.Context) {
 // follow reads the contenders and then their events. It returns nil if that has to begin anew.
 func (l *line) follow(ctx context.Context) error {
 	key, end := contenders(l.name)
-	kvs, revision, err := l.server.lookup(&pb.RangeRequest{
+	kvs, revision, err := l.server.lookup(caller.Member(ctx), &pb.RangeRequest{
 		Key: key, RangeEnd: end, KeysOnly: true, SortTarget: pb.RangeRequest_CREATE, SortOrder: pb.RangeRequest_ASCEND,
 	})
 	if err != nil {

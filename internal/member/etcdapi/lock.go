@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tenure-lease/tenure/internal/member/caller"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
@@ -70,6 +71,10 @@ type contender struct {
 // others. Errors have a status.
 func (s *Server) contend(ctx context.Context, name []byte, lease int64, value []byte) (*contender, *pb.TxnResponse, error) {
 	c := &contender{lease: lease}
+	// It will be told when it is its turn, which tells of the others' keys.
+	if err := s.permit(ctx, holderOf(name)); err != nil {
+		return nil, nil, toStatus(err)
+	}
 	if lease == 0 {
 		resp, err := s.grant(ctx, 0, defaultSessionTTL)
 		if err != nil {
@@ -97,10 +102,10 @@ func (s *Server) contend(ctx context.Context, name []byte, lease int64, value []
 	return c, resp, nil
 }
 
-// withdraw removes a contender whose call has failed, also if the caller is gone.
-// If the state cannot be changed now, the contender's lease ends it.
+// withdraw removes a contender whose call has failed, also if the caller is gone, or may not write
+// its key any more: the member takes back what it put. If the state cannot be changed now, the contender's lease ends it.
 func (s *Server) withdraw(ctx context.Context, c *contender) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+	ctx, cancel := context.WithTimeout(caller.Member(context.WithoutCancel(ctx)), cleanupTimeout)
 	defer cancel()
 	var r proto.Message
 	switch {

@@ -8,6 +8,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
@@ -67,9 +68,9 @@ func (s *maintenanceServer) Alarm(_ context.Context, r *pb.AlarmRequest) (*pb.Al
 }
 
 // Hash sums up this member's whole state. Members that have applied the same entries agree.
-func (s *maintenanceServer) Hash(ctx context.Context, _ *pb.HashRequest) (*pb.HashResponse, error) {
+func (s *maintenanceServer) Hash(ctx context.Context, r *pb.HashRequest) (*pb.HashResponse, error) {
 	var sum uint32
-	view, err := s.summed(ctx, func(v kv.View) (err error) {
+	view, err := s.summed(ctx, r, func(v kv.View) (err error) {
 		sum, err = v.HashAll()
 		return err
 	})
@@ -83,7 +84,7 @@ func (s *maintenanceServer) Hash(ctx context.Context, _ *pb.HashRequest) (*pb.Ha
 // compact revision agree.
 func (s *maintenanceServer) HashKV(ctx context.Context, r *pb.HashKVRequest) (*pb.HashKVResponse, error) {
 	resp := new(pb.HashKVResponse)
-	view, err := s.summed(ctx, func(v kv.View) (err error) {
+	view, err := s.summed(ctx, r, func(v kv.View) (err error) {
 		resp.Hash, resp.HashRevision, err = v.Hash(r.Revision)
 		return err
 	})
@@ -96,14 +97,16 @@ func (s *maintenanceServer) HashKV(ctx context.Context, r *pb.HashKVRequest) (*p
 
 // summed has a view summed up, in a turn of its own, for it takes as long as the state is large. A view whose
 // history is reclaimed meanwhile is replaced by a newer one.
-func (s *maintenanceServer) summed(ctx context.Context, sum func(kv.View) error) (kv.View, error) {
+func (s *maintenanceServer) summed(ctx context.Context, r proto.Message, sum func(kv.View) error) (kv.View, error) {
 	if err := s.scans.Acquire(ctx, 1); err != nil {
 		return kv.View{}, err
 	}
 	defer s.scans.Release(1)
 	for {
-		view := s.backend.View()
-		err := sum(view)
+		view, err := s.backend.ViewFor(s.asNow(ctx), r)
+		if err == nil {
+			err = sum(view)
+		}
 		if !errors.Is(err, kv.ErrStaleView) {
 			return view, err
 		}

@@ -7,6 +7,8 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	apiversion "go.etcd.io/etcd/api/v3/version"
+
+	"github.com/tenure-lease/tenure/internal/member/caller"
 )
 
 // clusterVersion is the version that etcd's members have in common.
@@ -45,7 +47,7 @@ const probePatience = 5 * time.Second
 // Probe reads a key, linearizably or, if serializable, from whatever state there is. It needs no
 // permission, because it tells nothing.
 func (s *Server) Probe(ctx context.Context, serializable bool) error {
-	ctx, cancel := context.WithTimeout(ctx, probePatience+2*s.config.ElectionTimeout)
+	ctx, cancel := context.WithTimeout(caller.Member(ctx), probePatience+2*s.config.ElectionTimeout)
 	defer cancel()
 	_, err := s.read(ctx, &pb.RangeRequest{Key: []byte{0}, KeysOnly: true, Limit: 1, Serializable: serializable})
 	return toStatus(err)

@@ -83,18 +83,19 @@ func read[Response any](ctx context.Context, s *Server, r proto.Message, seriali
 			view, err = s.view(ctx, r, serializable)
 		case errors.Is(failed, kv.ErrFutureRevision) && again: // of a key that is held elsewhere, maybe
 			again = false
-			err = s.backend.Barrier(ctx)
-			view = s.backend.View()
+			if err = s.backend.Barrier(ctx); err == nil {
+				view, err = s.backend.ViewFor(ctx, r)
+			}
 		default:
 			return resp, failed
 		}
 	}
 }
 
-// view is a state for a request that reads.
+// view is a state for a request that reads, whose caller was judged by the users of that state.
 func (s *Server) view(ctx context.Context, r proto.Message, serializable bool) (kv.View, error) {
 	if serializable {
-		return s.backend.View(), nil
+		return s.backend.ViewFor(ctx, r)
 	}
 	return s.backend.ReadView(ctx, r)
 }

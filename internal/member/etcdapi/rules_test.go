@@ -117,6 +117,10 @@ func TestReadsAreFresh(t *testing.T) {
 			}
 			return err
 		}},
+		"status of users": {1, func() error {
+			_, err := pb.NewAuthClient(s.conn).AuthStatus(t.Context(), &pb.AuthStatusRequest{})
+			return err
+		}},
 		"leader": {1, func() error {
 			_, err := v3electionpb.NewElectionClient(s.conn).Leader(t.Context(), &v3electionpb.LeaderRequest{Name: []byte("nobody")})
 			if status.Convert(err).Message() == errNoElected.Error() {
@@ -278,6 +282,8 @@ func (b turning) View() kv.View {
 
 func (b turning) ReadView(context.Context, proto.Message) (kv.View, error) { return b.View(), nil }
 
+func (b turning) ViewFor(context.Context, proto.Message) (kv.View, error) { return b.View(), nil }
+
 // A read whose state was compacted meanwhile begins anew with a later one.
 func TestReadsOfAStaleViewBeginAnew(t *testing.T) {
 	f := newFake(t, watch.Config{})
@@ -305,7 +311,7 @@ func TestReadsOfAStaleViewBeginAnew(t *testing.T) {
 			return r.GetHeader(), err
 		},
 		"look-up of a holder": func() (*pb.ResponseHeader, error) {
-			_, revision, err := s.lookup(get)
+			_, revision, err := s.lookup(t.Context(), get)
 			return &pb.ResponseHeader{Revision: revision}, err
 		},
 	} {
@@ -357,6 +363,8 @@ type stale struct {
 func (b stale) View() kv.View { return b.view }
 
 func (b stale) ReadView(context.Context, proto.Message) (kv.View, error) { return b.view, nil }
+
+func (b stale) ViewFor(context.Context, proto.Message) (kv.View, error) { return b.view, nil }
 
 // A read whose state is compacted again and again ends with its caller.
 func TestAReadOfStaleViewsEndsWithItsCaller(t *testing.T) {

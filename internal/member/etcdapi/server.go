@@ -85,7 +85,7 @@ func (s *Server) Register(g *grpc.Server) {
 	pb.RegisterLeaseServer(g, &leaseServer{Server: s})
 	pb.RegisterClusterServer(g, &clusterServer{Server: s})
 	pb.RegisterMaintenanceServer(g, &maintenanceServer{Server: s})
-	pb.RegisterAuthServer(g, &authServer{})
+	pb.RegisterAuthServer(g, &authServer{Server: s})
 	v3lockpb.RegisterLockServer(g, &lockServer{Server: s})
 	v3electionpb.RegisterElectionServer(g, &electionServer{Server: s})
 	readleasepb.RegisterReadLeaseServer(g, &readLeaseServer{Server: s})

@@ -164,7 +164,7 @@ func TestMembersAreToldAtTheRevisionOfTheChange(t *testing.T) {
 func TestUnimplemented(t *testing.T) {
 	s := serve(t, Config{}, watch.Config{})
 	ctx := t.Context()
-	m, a := pb.NewMaintenanceClient(s.conn), pb.NewAuthClient(s.conn)
+	m := pb.NewMaintenanceClient(s.conn)
 	calls := map[string]func() error{
 		"alarm": func() error {
 			_, err := m.Alarm(ctx, &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE})
@@ -174,9 +174,7 @@ func TestUnimplemented(t *testing.T) {
 			_, err := m.Alarm(ctx, &pb.AlarmRequest{Action: pb.AlarmRequest_DEACTIVATE})
 			return err
 		},
-		"downgrade":    func() error { _, err := m.Downgrade(ctx, &pb.DowngradeRequest{}); return err },
-		"auth enable":  func() error { _, err := a.AuthEnable(ctx, &pb.AuthEnableRequest{}); return err },
-		"authenticate": func() error { _, err := a.Authenticate(ctx, &pb.AuthenticateRequest{}); return err },
+		"downgrade": func() error { _, err := m.Downgrade(ctx, &pb.DowngradeRequest{}); return err },
 	}
 	for name, call := range calls {
 		if err := call(); status.Code(err) != codes.Unimplemented || status.Convert(err).Message() == "" {

@@ -18,11 +18,14 @@ const snapshotPart = 32 << 10
 
 // Snapshot sends the state of this member as a file of etcd's format, and then the file's SHA-256. It asks
 // no other member, so it can be had when a majority is lost.
-func (s *maintenanceServer) Snapshot(_ *pb.SnapshotRequest, out pb.Maintenance_SnapshotServer) error {
+func (s *maintenanceServer) Snapshot(r *pb.SnapshotRequest, out pb.Maintenance_SnapshotServer) error {
 	if err := s.backups.Acquire(out.Context(), 1); err != nil {
 		return toStatus(err)
 	}
 	defer s.backups.Release(1)
+	if err := s.permit(s.asNow(out.Context()), r); err != nil { // it may have waited
+		return toStatus(err)
+	}
 	file, revision, err := s.snapshotFile(out)
 	if err != nil {
 		s.config.Logger.Warn("a snapshot failed", "error", err)

@@ -15,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/tenure-lease/tenure/internal/member/backup"
 	"github.com/tenure-lease/tenure/internal/member/watch"
@@ -153,6 +154,8 @@ func (r *reclaims) View() kv.View {
 	}
 	return r.fake.View()
 }
+
+func (r *reclaims) ViewFor(context.Context, proto.Message) (kv.View, error) { return r.View(), nil }
 
 func (r *reclaims) Hold(ctx context.Context) (backup.State, func(), error) {
 	s, release, err := r.fake.Hold(ctx)

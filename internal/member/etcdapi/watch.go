@@ -27,9 +27,10 @@ func (s *watchServer) Watch(stream pb.Watch_WatchServer) error {
 	defer cancel(nil)
 	ws := s.backend.Watches().NewStream(s.config.progressInterval())
 	defer ws.Close()
+	rights := newWatchRights(s.Server, ws)
 	go func() {
 		// A client that only closes its side still wants its events.
-		if err := receive(ctx, stream, ws); !errors.Is(err, io.EOF) {
+		if err := receive(ctx, stream, ws, rights); !errors.Is(err, io.EOF) {
 			cancel(err)
 		}
 	}()
@@ -41,6 +42,9 @@ func (s *watchServer) Watch(stream pb.Watch_WatchServer) error {
 		}
 		if err != nil {
 			return toStatus(err)
+		}
+		if !rights.show(&r) {
+			continue
 		}
 		frames, err := s.frames(&r, limit)
 		if err != nil {
@@ -55,7 +59,7 @@ func (s *watchServer) Watch(stream pb.Watch_WatchServer) error {
 }
 
 // receive takes the client's requests until it sends no more, which is io.EOF.
-func receive(ctx context.Context, stream pb.Watch_WatchServer, ws *watch.Stream) error {
+func receive(ctx context.Context, stream pb.Watch_WatchServer, ws *watch.Stream, rights *watchRights) error {
 	for {
 		req, err := stream.Recv()
 		if err != nil {
@@ -64,7 +68,7 @@ func receive(ctx context.Context, stream pb.Watch_WatchServer, ws *watch.Stream)
 		switch r := req.RequestUnion.(type) {
 		case *pb.WatchRequest_CreateRequest:
 			if r.CreateRequest != nil {
-				err = ws.Create(ctx, r.CreateRequest)
+				err = rights.create(ctx, r.CreateRequest)
 			}
 			if errors.Is(err, kv.ErrNoState) {
 				select { // clients try again at once

@@ -68,8 +68,8 @@ func New(b Backend, c Config) (*Authority, error) {
 			return nil, err
 		}
 	}
-	a.passwords, err = newPasswords(c.Cost)
-	return a, err
+	a.passwords = newPasswords(c.Cost)
+	return a, nil
 }
 
 // Assigned takes a token that the log has: it is node.Config.Assigned.

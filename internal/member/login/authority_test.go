@@ -268,10 +268,7 @@ func TestTokensHaveALimit(t *testing.T) {
 // A flood of logins waits, and is refused beyond a bound.
 func TestLoginsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, err := newPasswords(bcrypt.MinCost)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := newPasswords(bcrypt.MinCost)
 		var ends []func()
 		for p.turns.TryAcquire(1) {
 			ends = append(ends, func() { p.turns.Release(1) })
@@ -301,10 +298,7 @@ func TestLoginsWait(t *testing.T) {
 }
 
 func TestHash(t *testing.T) {
-	p, err := newPasswords(5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := newPasswords(5)
 	hash, err := p.Hash(t.Context(), "pw")
 	if cost, _ := bcrypt.Cost(hash); err != nil || cost != 5 || p.check(t.Context(), hash, "pw") != nil {
 		t.Errorf("a hash of cost %d, %v, want 5", cost, err)

@@ -3,6 +3,7 @@ package login
 import (
 	"context"
 	"runtime"
+	"sync"
 	"sync/atomic"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -20,17 +21,17 @@ type Passwords struct {
 	cost    int
 	turns   *semaphore.Weighted
 	waiting atomic.Int64
-	nobody  []byte // the hash that a password of nobody is compared with
+	// nobody is the hash that a password of nobody is compared with. It is made when somebody logs
+	// in for the first time: most members have no users.
+	nobody func() ([]byte, error)
 }
 
 // newPasswords makes hashes of a cost of bcrypt's, from 4 to 31.
-func newPasswords(cost int) (*Passwords, error) {
-	nobody, err := bcrypt.GenerateFromPassword([]byte("nobody"), cost)
-	if err != nil {
-		return nil, err
-	}
+func newPasswords(cost int) *Passwords {
 	turns := int64(max(1, runtime.GOMAXPROCS(0)/2))
-	return &Passwords{cost: cost, turns: semaphore.NewWeighted(turns), nobody: nobody}, nil
+	return &Passwords{cost: cost, turns: semaphore.NewWeighted(turns), nobody: sync.OnceValues(func() ([]byte, error) {
+		return bcrypt.GenerateFromPassword([]byte("nobody"), cost)
+	})}
 }
 
 // turn waits until the caller may compute, and returns how to end that.
@@ -64,9 +65,13 @@ func (p *Passwords) check(ctx context.Context, hash []byte, password string) err
 		return err
 	}
 	defer end()
+	nobody, err := p.nobody()
+	if err != nil {
+		return err
+	}
 	known := len(hash) > 0
 	if !known {
-		hash = p.nobody
+		hash = nobody
 	}
 	if bcrypt.CompareHashAndPassword(hash, []byte(password)) != nil || !known {
 		return auth.ErrFailed

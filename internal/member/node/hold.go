@@ -41,7 +41,7 @@ func (a *applier) hold(h holding) {
 	st := a.n.State()
 	release, _ := a.state.Store().Hold(st.view)
 	h.answer <- heldState{
-		backup.State{View: st.view, Index: st.index, Term: st.term, Members: st.roster.Members, Removed: st.roster.Removed},
+		backup.State{View: st.view, Index: st.index, Term: st.term, Members: st.roster.Members, Removed: st.roster.Removed, Users: st.users},
 		release,
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/core/replica"
 	"github.com/tenure-lease/tenure/internal/host/wal"
+	"github.com/tenure-lease/tenure/internal/state/auth"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 	"go.etcd.io/raft/v3/raftpb"
 )
@@ -23,6 +24,7 @@ type Restoration struct {
 	Peers        map[string]string // peer URLs by name, as in Config
 	ClusterToken string
 	State        *kv.Store
+	Users        *auth.State // nil: there never were any
 	// Digest tells the state from others. It becomes part of the identities, so that members that begin with
 	// another state, or with none, are of another cluster.
 	Digest string
@@ -64,7 +66,7 @@ func Restore(r Restoration) (cluster uint64, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	if err := begin(work, id, replica.FoundingSnapshot(replica.FoundedBy(members), r.State), wal.Options{FS: r.FS}, r.Logger); err != nil {
+	if err := begin(work, id, replica.FoundingSnapshot(replica.FoundedBy(members), r.State, r.Users), wal.Options{FS: r.FS}, r.Logger); err != nil {
 		return 0, err
 	}
 	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {

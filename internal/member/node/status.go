@@ -32,8 +32,14 @@ func (p *published) State() *state { return p.state.Load() }
 // View while there is none.
 func (p *published) View() kv.View { return p.State().view }
 
-// Users are the users and roles in the published state, nil while there is none.
-func (p *published) Users() *auth.State { return p.State().users }
+// Users are the users and roles in the published state. While there is none, they are those that
+// the member has applied: it then shows nobody any key.
+func (p *published) Users() *auth.State {
+	if users := p.State().users; users != nil {
+		return users
+	}
+	return p.applied().users
+}
 
 // Shown is closed when View is a state for the first time.
 func (p *published) Shown() <-chan struct{} { return p.shown }

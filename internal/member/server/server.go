@@ -19,6 +19,7 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 	"github.com/tenure-lease/tenure/internal/member/httpapi"
+	"github.com/tenure-lease/tenure/internal/member/login"
 	"github.com/tenure-lease/tenure/internal/member/metrics"
 	"github.com/tenure-lease/tenure/internal/member/node"
 )
@@ -42,6 +43,8 @@ type Config struct {
 	Figures metrics.Config
 	// ClientTLS, if set, is asked of clients.
 	ClientTLS *tls.Config
+	// Logins says how users log in. Its zero value means etcd's defaults.
+	Logins login.Config
 	// HTTP is what is served by HTTP beside health, versions and metrics.
 	HTTP HTTP
 	// MemoryLimit is how many bytes this process may use. Near it writes and large reads are
@@ -94,6 +97,16 @@ func Start(cfg Config) (*Server, error) {
 		cfg.close()
 		return nil, errors.New("server: no listener for clients")
 	}
+	users := new(usersOf)
+	logins, err := login.New(users, cfg.Logins)
+	if err != nil {
+		if cfg.Node.PeerListener != nil {
+			cfg.Node.PeerListener.Close()
+		}
+		cfg.close()
+		return nil, err
+	}
+	cfg.Node.Assigned = logins.Assigned
 	figures := cfg.figures()
 	if cfg.Node.Synced == nil {
 		cfg.Node.Synced = figures.Synced
@@ -103,12 +116,14 @@ func Start(cfg Config) (*Server, error) {
 		cfg.close()
 		return nil, err
 	}
+	users.Node = n
 	s := &Server{Node: n, logger: cfg.Node.Logger, figures: figures}
 	if s.logger == nil {
 		s.logger = slog.Default()
 	}
 	s.memory = newMemory(cfg.MemoryLimit, s.logger)
 	api := cfg.api(s.memory)
+	api.Logins = logins
 	if err := clearBackups(api.BackupDir); err != nil {
 		s.logger.Warn("remove snapshots that an earlier life did not finish", "err", err)
 	}
@@ -125,6 +140,7 @@ func Start(cfg Config) (*Server, error) {
 	s.strangers.most = cmp.Or(cfg.strangers, strangersMax)
 	told := httpapi.Config{
 		Member: s.api, Observer: figures, Metrics: figures.Handler(), Logger: s.logger,
+		Users:  func() bool { return api.CertificateUsers && n.Users().Enabled() },
 		Limits: cfg.gatewayLimits(s.memory), Hosts: cfg.HTTP.Hosts, Origins: cfg.HTTP.Origins, Profiles: cfg.HTTP.Profiles,
 	}
 	inside, err := s.gateway(cfg.HTTP, &told)
@@ -259,6 +275,9 @@ func (s *Server) Stop() {
 	s.figures.Remove()
 	s.done.Wait()
 }
+
+// usersOf is where logins look for users: the node, as soon as there is one. Nobody logs in before.
+type usersOf struct{ *node.Node }
 
 // backend makes a node an etcdapi.Backend.
 type backend struct{ *node.Node }

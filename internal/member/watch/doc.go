@@ -57,6 +57,6 @@
 //
 // # Left out
 //
-// Sending (package etcdapi does it, fragments too), authorization, and history
-// older than the store's.
+// Sending (package etcdapi does it, fragments too), the judgement that a client may watch (it
+// tells a stream by [Stream.Refuse] and [Stream.Judge]), and history older than the store's.
 package watch

@@ -81,6 +81,11 @@ func (s *Stream) deliver(it item) (r Response, ok bool) {
 			s.unlate(w)
 		}
 		<-s.controls
+	case expelled:
+		r.Canceled, r.CancelReason = true, it.reason
+		if w.late {
+			s.unlate(w)
+		}
 	case events:
 		r.Events = it.events
 		s.hub.queued.Add(-int64(it.size))

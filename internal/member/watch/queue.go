@@ -9,6 +9,7 @@ const (
 	events               // of the watcher
 	behind               // the watcher gets its next events from the log
 	canceled             // the watcher was canceled by its client
+	expelled             // the watcher was canceled by Judge
 	progress             // of all watchers, or of the one given
 )
 

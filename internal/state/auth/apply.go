@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"bytes"
 	"encoding/base64"
 	"slices"
 
@@ -297,11 +298,16 @@ func newRole(name string, permissions []*authpb.Permission) *role {
 
 func findPermission(list []*authpb.Permission, key, end []byte) (int, bool) {
 	return slices.BinarySearchFunc(list, span{from: string(key), to: string(end)}, func(p *authpb.Permission, s span) int {
-		if c := -compare(s.from, p.Key); c != 0 {
-			return c
-		}
-		return -compare(s.to, p.RangeEnd)
+		return comparePermissions(p, []byte(s.from), []byte(s.to))
 	})
+}
+
+// comparePermissions compares a permission by its range.
+func comparePermissions(p *authpb.Permission, key, end []byte) int {
+	if c := bytes.Compare(p.Key, key); c != 0 {
+		return c
+	}
+	return bytes.Compare(p.RangeEnd, end)
 }
 
 // put adds a user, or puts it in the place of the one of its name.
