@@ -272,7 +272,7 @@ func TestServeFillsIn(t *testing.T) {
 	}
 	for says, args := range map[string][]string{
 		"one URL each": with("--initial-advertise-peer-urls", "http://a:1,http://b:1"), "--listen-peer-urls and": {"--listen-peer-urls", "http://a:1,http://b:1"},
-		"no URL to listen on": {"--listen-peer-urls", "http://127.0.0.1:0", "--listen-client-urls", "unix://127.0.0.1:0"},
+		"no URL to listen on": {"--listen-peer-urls", "http://127.0.0.1:0", "--listen-client-urls", "ftp://127.0.0.1:0"},
 	} {
 		o, err := parse(t, args, nil)
 		if err != nil {
