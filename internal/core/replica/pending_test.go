@@ -94,7 +94,7 @@ func TestWhatFitsInABatch(t *testing.T) {
 	}
 }
 
-// Who votes and who learns is named in order, whoever came last.
+// Voters and learners are named in order, whichever came last.
 func TestMembersAreNamedInOrder(t *testing.T) {
 	for _, tt := range []struct {
 		change           *raftpb.ConfChange
