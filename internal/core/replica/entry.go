@@ -133,10 +133,11 @@ const (
 	kindRead        = 12
 	kindMembership  = 13
 	kindUsers       = 14
+	kindAlarm       = 15
 )
 
 // knownKind reports whether requestType knows a kind.
-func knownKind(kind byte) bool { return kind >= kindPut && kind <= kindUsers }
+func knownKind(kind byte) bool { return kind >= kindPut && kind <= kindAlarm }
 
 // requestType ties kinds to their messages. An expiry lists its leases as a
 // checkpoint does, with nothing remaining.
@@ -166,6 +167,8 @@ func requestType(kind byte) proto.Message {
 		return new(raftpb.ConfChange)
 	case kindUsers:
 		return new(pb.InternalRaftRequest)
+	case kindAlarm:
+		return new(pb.AlarmRequest)
 	}
 	return nil
 }
@@ -200,6 +203,8 @@ func EncodeRequest(m proto.Message) ([]byte, error) {
 		return encodeRequest(kindReadCells, m)
 	case *raftpb.ConfChange:
 		return encodeRequest(kindMembership, m)
+	case *pb.AlarmRequest:
+		return encodeRequest(kindAlarm, m)
 	}
 	if wrapped := wrapUsers(m); wrapped != nil {
 		return encodeRequest(kindUsers, wrapped)

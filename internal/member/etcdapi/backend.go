@@ -9,6 +9,7 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/member/backup"
 	"github.com/tenure-lease/tenure/internal/member/watch"
+	"github.com/tenure-lease/tenure/internal/state/alarm"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
@@ -19,7 +20,7 @@ import (
 // gRPC errors (rpctypes.ErrGRPC…), which go to the client as they are.
 type Backend interface {
 	// Propose replicates a request (Put, DeleteRange, Txn, Compaction,
-	// LeaseGrant or LeaseRevoke), and returns its response when View includes
+	// LeaseGrant, LeaseRevoke or Alarm), and returns its response when View includes
 	// it; in key order View may be older, until the next Barrier. It may keep the request's keys and values.
 	Propose(ctx context.Context, request proto.Message) (response proto.Message, err error)
 	// Barrier returns when View includes every write that was acknowledged,
@@ -30,11 +31,15 @@ type Backend interface {
 	ReadView(ctx context.Context, request proto.Message) (kv.View, error)
 	// View is the published state, the zero View while there is none that may be seen.
 	View() kv.View
+	// Alarms are those in the published state.
+	Alarms() *alarm.State
 	// Shown is closed when View is a state for the first time.
 	Shown() <-chan struct{}
 	// Hold returns the published state, whose history stays until release is called, once. It
 	// waits for no other member.
 	Hold(ctx context.Context) (s backup.State, release func(), err error)
+	// Reclaimed returns when nothing of the history that was compacted before the call takes room.
+	Reclaimed(ctx context.Context) error
 	// Watches follows the published states.
 	Watches() *watch.Hub
 

@@ -164,17 +164,8 @@ func TestMembersAreToldAtTheRevisionOfTheChange(t *testing.T) {
 func TestUnimplemented(t *testing.T) {
 	s := serve(t, Config{}, watch.Config{})
 	ctx := t.Context()
-	m, a := pb.NewMaintenanceClient(s.conn), pb.NewAuthClient(s.conn)
+	a := pb.NewAuthClient(s.conn)
 	calls := map[string]func() error{
-		"alarm": func() error {
-			_, err := m.Alarm(ctx, &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE})
-			return err
-		},
-		"alarm, disarmed": func() error {
-			_, err := m.Alarm(ctx, &pb.AlarmRequest{Action: pb.AlarmRequest_DEACTIVATE})
-			return err
-		},
-		"downgrade":    func() error { _, err := m.Downgrade(ctx, &pb.DowngradeRequest{}); return err },
 		"auth enable":  func() error { _, err := a.AuthEnable(ctx, &pb.AuthEnableRequest{}); return err },
 		"authenticate": func() error { _, err := a.Authenticate(ctx, &pb.AuthenticateRequest{}); return err },
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/member/watch"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
+	"github.com/tenure-lease/tenure/internal/state/alarm"
 	"github.com/tenure-lease/tenure/internal/state/auth"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -89,7 +90,8 @@ type published struct {
 // anything that it contains is acknowledged.
 type state struct {
 	view        kv.View
-	users       *auth.State // nil while nothing may be seen
+	users       *auth.State  // nil while nothing may be seen
+	alarms      *alarm.State // nil, too
 	index, term uint64
 	roster      replica.Roster
 }

@@ -113,7 +113,7 @@ func Start(cfg Config) (*Server, error) {
 	opts := append(figures.Options(), s.api.Options()...) // the calls that the API refuses count, too
 	s.grpc = grpc.NewServer(append(opts, grpc.ConnectionTimeout(patience), grpc.Creds(introduction{}))...)
 	s.api.Register(s.grpc)
-	if err := figures.Add(source{n, s, cfg.API.QuotaBytes}, s.grpc.GetServiceInfo()); err != nil {
+	if err := figures.Add(source{n, s, api.QuotaBytes}, s.grpc.GetServiceInfo()); err != nil {
 		n.Stop()
 		cfg.close()
 		return nil, err
@@ -135,6 +135,9 @@ func Start(cfg Config) (*Server, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.done.Go(func() { s.memory.run(ctx) })
+	s.done.Go(func() {
+		(&room{size: func() int64 { return n.Stats().Bytes }, quota: api.QuotaBytes, raise: s.api.RaiseNoSpace}).run(ctx, s.memory)
+	})
 	s.done.Go(func() {
 		(&compactor{node: n, keep: cfg.History}).run(ctx, func(err error) {
 			s.logger.Warn("automatic compaction", "err", err)
@@ -199,6 +202,10 @@ func (cfg Config) api(m *memory) etcdapi.Config {
 	}
 	if api.BackupDir == "" && cfg.Node.WAL.FS == nil {
 		api.BackupDir = cfg.Node.DataDir
+	}
+	api.QuotaBytes = quotaOf(cfg.API.QuotaBytes, m.limit)
+	if cfg.API.QuotaBytes > api.QuotaBytes {
+		m.logger.Warn("the quota is more than the memory of this member has room for", "quota", cfg.API.QuotaBytes, "holds", api.QuotaBytes)
 	}
 	if api.AnswerBytes == 0 && m.limit > 0 {
 		api.AnswerBytes = answerRoom(m.limit)
