@@ -47,6 +47,7 @@ type serveOptions struct {
 	client, peer                            tlsOptions
 	tls                                     tlsLimits
 	log                                     cli.Log
+	checks                                  checkOptions
 }
 
 const (
@@ -88,6 +89,7 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 	o.peer.registerPeers(f)
 	o.tls.register(f)
 	o.http.register(f)
+	o.checks.register(f)
 	o.log.Register(f, slog.LevelInfo)
 	registerForeign(f)
 }
@@ -159,6 +161,9 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 			WatchProgressInterval: o.watchProgressInterval, KeepAliveMinTime: o.keepAliveMin,
 			KeepAliveInterval: o.keepAliveInterval, KeepAliveTimeout: o.keepAliveTimeout,
 		},
+	}
+	if err := o.checks.setIn(&cfg); err != nil {
+		return cfg, err
 	}
 	if cfg.History, err = server.ParseRetention(o.compactionMode, o.compactionRetention); err != nil {
 		return cfg, fmt.Errorf("--auto-compaction-mode and -retention: %w", err)

@@ -18,11 +18,11 @@ import (
 // needed.
 var withoutEffect = []string{
 	"auth-token-ttl", "backend-batch-interval", "backend-batch-limit", "backend-bbolt-freelist-type", "bcrypt-cost",
-	"bootstrap-defrag-threshold-megabytes", "client-cert-file", "client-key-file", "compact-hash-check-time",
-	"compaction-batch-limit", "compaction-sleep-interval", "corrupt-check-time", "discovery-dial-timeout",
+	"bootstrap-defrag-threshold-megabytes", "client-cert-file", "client-key-file",
+	"compaction-batch-limit", "compaction-sleep-interval", "discovery-dial-timeout",
 	"discovery-fallback", "discovery-keepalive-time", "discovery-keepalive-timeout", "discovery-request-timeout",
 	"discovery-srv-name", "distributed-tracing-address", "distributed-tracing-instance-id",
-	"distributed-tracing-sampling-rate", "distributed-tracing-service-name", "downgrade-check-time", "feature-gates",
+	"distributed-tracing-sampling-rate", "distributed-tracing-service-name", "downgrade-check-time",
 	"listen-client-http-urls", "log-outputs", "log-package-levels",
 	"log-rotation-config-json", "logger", "max-snapshots", "max-wals", "proxy-dial-timeout",
 	"proxy-failure-wait", "proxy-read-timeout", "proxy-refresh-interval", "proxy-write-timeout", "raft-read-timeout",
@@ -31,13 +31,13 @@ var withoutEffect = []string{
 }
 
 // switchesWithoutEffect are such flags that are true or false. Settings that would make a
-// member less safe (no fsync, no pre-vote, reconfiguration that is not checked) stay safe here.
+// member less safe (no fsync, no pre-vote) stay safe here.
 var switchesWithoutEffect = []string{
-	"compact-hash-check-enabled", "debug", "discovery-insecure-skip-tls-verify", "discovery-insecure-transport",
+	"debug", "discovery-insecure-skip-tls-verify", "discovery-insecure-transport",
 	"enable-distributed-tracing", "enable-lease-checkpoint", "enable-lease-checkpoint-persist",
-	"enable-log-rotation", "enable-v2", "initial-corrupt-check", "initial-election-tick-advance",
+	"enable-log-rotation", "enable-v2", "initial-election-tick-advance",
 	"memory-mlock", "pre-vote", "skip-client-san-verification", "socket-reuse-address", "socket-reuse-port",
-	"stop-grpc-service-on-defrag", "strict-reconfig-check", "txn-mode-write-with-shared-buffer", "unsafe-no-fsync",
+	"stop-grpc-service-on-defrag", "txn-mode-write-with-shared-buffer", "unsafe-no-fsync",
 }
 
 // etcdOnly is a flag whose operator would be wrong about the member if the flag were ignored.

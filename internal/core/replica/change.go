@@ -165,7 +165,7 @@ func (r *Replica) judge(cc *raftpb.ConfChange) verdict {
 			active++
 		}
 	}
-	if active < quorumlease.Majority(len(voters)) {
+	if active < quorumlease.Majority(len(voters)) && !r.cfg.LooseReconfig {
 		return unhealthy
 	}
 	return accepted

@@ -40,6 +40,8 @@ type Config struct {
 	// BackupDir is where a snapshot is put together before it is sent, one at a time. It needs
 	// as much room as the state. Default os.TempDir().
 	BackupDir string
+	// SnapshotPatience is for how long a client may read nothing of a snapshot that it gets. Default 1 min.
+	SnapshotPatience time.Duration
 	// WatchProgressInterval is the time without events after which a watch that
 	// wants progress reports gets one; up to a tenth is added at random, so that
 	// streams do not report all at once. Default 10 minutes, at least 100 ms.
@@ -109,6 +111,7 @@ func (c Config) withDefaults() Config {
 		c.AnswerBytes = DefaultAnswerBytes
 	}
 	set(&c.AnswerPatience, 5*time.Second)
+	set(&c.SnapshotPatience, time.Minute)
 	set(&c.WatchProgressInterval, 10*time.Minute)
 	c.WatchProgressInterval = max(c.WatchProgressInterval, minProgressInterval)
 	set(&c.ElectionTimeout, time.Second)

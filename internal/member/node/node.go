@@ -48,6 +48,7 @@ type Node struct {
 	leaderChanges, failed atomic.Uint64
 	snapshots             snapshotting
 	refusals              refusals
+	hashing               atomic.Bool // for another member
 	lifecycle
 }
 
@@ -58,6 +59,7 @@ type calls struct {
 	results  *waits[result]
 	asks     *waits[askResult]
 	keyReads *waits[keysResult]
+	hashes   *waits[hash]
 	barriers barriers
 	// applications are waits for an index to be applied, released or not.
 	applications barriers
@@ -115,7 +117,7 @@ func Start(cfg Config) (_ *Node, err error) {
 	}
 	n := &Node{
 		cfg: cfg, id: memberID(cfg.Peers[cfg.Name], cfg.ClusterToken, ""), logger: cfg.Logger,
-		calls:     calls{results: newWaits[result](), asks: newWaits[askResult](), keyReads: newWaits[keysResult]()},
+		calls:     calls{results: newWaits[result](), asks: newWaits[askResult](), keyReads: newWaits[keysResult](), hashes: newWaits[hash]()},
 		published: published{shown: make(chan struct{})},
 		lifecycle: lifecycle{running: make(chan struct{}), stop: make(chan struct{}), named: make(chan struct{})},
 	}
@@ -206,7 +208,7 @@ func (n *Node) stepping(log replica.Log, start replica.Restored, boot uint64, ea
 		ReadLeases: replica.ReadLeases{
 			Policy: quorumlease.Policy(n.cfg.ReadLease), TTL: n.cfg.ReadLeaseTTL, EarlierTTL: earlier,
 		},
-		MaxTailBytes: n.cfg.MaxTailBytes, MaxLearners: n.cfg.MaxLearners, Older: n.cfg.Older, Logger: raftLogger{n.logger},
+		MaxTailBytes: n.cfg.MaxTailBytes, MaxLearners: n.cfg.MaxLearners, LooseReconfig: n.cfg.LooseReconfig, Older: n.cfg.Older, Logger: raftLogger{n.logger},
 	}
 }
 
@@ -222,6 +224,10 @@ func (n *Node) run() {
 	go n.applier.run()
 	go n.housekeeping()
 	go n.announce()
+	if n.cfg.CorruptCheck > 0 {
+		n.done.Add(1)
+		go n.watchCorruption()
+	}
 	close(n.running)
 }
 

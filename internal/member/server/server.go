@@ -44,6 +44,9 @@ type Config struct {
 	// MemoryLimit is how many bytes this process may use. Near it writes and large reads are
 	// refused with etcd's errors. 0 means what GOMEMLIMIT says, if anything.
 	MemoryLimit int64
+	// InitialCheck has the member compare its data with those of the others before it serves clients. If most
+	// of them contradict it, Start fails. It waits for them for as long as a request waits.
+	InitialCheck bool
 	// History is what automatic compaction keeps.
 	History Retention
 
@@ -96,6 +99,11 @@ func Start(cfg Config) (*Server, error) {
 	}
 	n, err := node.Start(cfg.Node)
 	if err != nil {
+		cfg.close()
+		return nil, err
+	}
+	if err := cfg.initialCheck(n); err != nil {
+		n.Stop()
 		cfg.close()
 		return nil, err
 	}
