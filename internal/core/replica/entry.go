@@ -180,7 +180,7 @@ func requestType(kind byte) proto.Message {
 //   - a *wrapperspb.BytesValue with an encoded placement.Configuration, to set the holders of
 //     the keys,
 //   - a *raftpb.ConfChange from [AddMember] and the like, to change the membership,
-//   - one of etcd's requests that change users and roles ([auth.Changes]).
+//   - one of etcd's requests that change users and roles ([auth.Changes]), or an alarm.
 func EncodeRequest(m proto.Message) ([]byte, error) {
 	switch m.(type) {
 	case *pb.PutRequest:

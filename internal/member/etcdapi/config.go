@@ -23,9 +23,9 @@ type Config struct {
 	MaxConcurrentStreams uint32
 	// ReadLeaseChanges is what clients may change of read leases. Default ChangePolicy.
 	ReadLeaseChanges ReadLeaseChanges
-	// QuotaBytes bounds the state, history included (kv.Stats.Bytes): beyond it, requests
-	// that make it larger are refused with NoSpace, as by etcd, and requests that make it
-	// smaller go on. Default no bound but that of Short.
+	// QuotaBytes bounds the state, history included (kv.Stats.Bytes). A request that would make it larger
+	// than that is refused with NoSpace, and the alarm is raised, as by etcd. Default no bound
+	// but that of Short.
 	QuotaBytes int64
 	// Short, if set, reports whether the process is short of memory. While it is, whatever
 	// makes the state larger is refused as if by the quota, and so are large answers, with

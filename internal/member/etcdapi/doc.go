@@ -71,11 +71,12 @@
 //     of it, and the next begins then. A member has one peer URL, and a learner serves
 //     all requests.
 //   - LeaseTimeToLive with keys reads them behind a barrier, and so does LeaseLeases.
-//   - Compact never waits; its flag physical means nothing here.
+//   - Compact never waits; its flag physical means nothing here. Defragment waits instead.
+//   - LeaseLeases lists by id. Etcd's leader lists by what is left of a lease, which here only the
+//     leader knows.
+//   - While an alarm CORRUPT stands, leases that nobody renews end.
 //
 // # Left out
 //
-// Users and roles, alarms (the list is empty), hashes,
-// snapshots and Downgrade answer Unimplemented; Defragment has nothing
-// to do and says OK.
+// Users and roles answer Unimplemented. No version can be downgraded to.
 package etcdapi
