@@ -14,8 +14,8 @@ type checked interface {
 	CheckAgainstOthers(ctx context.Context) error
 }
 
-// initialCheck compares a member's data with those of the others, if that is asked for.
-func (cfg Config) initialCheck(n checked) error {
+// compareAtStart compares a member's data with those of the others, if that is asked for.
+func (cfg Config) compareAtStart(n checked) error {
 	if !cfg.InitialCheck {
 		return nil
 	}

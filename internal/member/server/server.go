@@ -102,7 +102,7 @@ func Start(cfg Config) (*Server, error) {
 		cfg.close()
 		return nil, err
 	}
-	if err := cfg.initialCheck(n); err != nil {
+	if err := cfg.compareAtStart(n); err != nil {
 		n.Stop()
 		cfg.close()
 		return nil, err
