@@ -107,8 +107,13 @@ func TestACorruptMemberIsFound(t *testing.T) {
 
 // The leader compares by itself, and only then.
 func TestTheLeaderCompares(t *testing.T) {
-	c := corruptible(t, func(cfg *Config) { cfg.CorruptCheck = 20 * time.Millisecond })
+	c := corruptible(t)
 	corrupt(t, c.nodes[1])
+	for _, n := range c.nodes {
+		n.cfg.CorruptCheck = 20 * time.Millisecond
+		n.done.Add(1)
+		go n.watchCorruption()
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for !c.nodes[0].Alarms().Raised(c.nodes[1].ID(), pb.AlarmType_CORRUPT) {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net"
 	"runtime/debug"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -69,15 +70,15 @@ func TestRoomIsWatched(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		attempts := 0
+		var attempts atomic.Int64
 		r := &room{size: func() int64 { return 2 }, quota: 1, raise: func(ctx context.Context) {
 			<-ctx.Done() // as without a leader
-			attempts++
+			attempts.Add(1)
 		}}
 		go r.run(ctx, newMemory(0, slog.Default()))
 		time.Sleep(11 * time.Second)
-		if attempts != 2 {
-			t.Errorf("the alarm was tried %d times in 11 s, want 2", attempts)
+		if attempts.Load() != 2 {
+			t.Errorf("the alarm was tried %d times in 11 s, want 2", attempts.Load())
 		}
 	})
 }
