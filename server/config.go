@@ -66,9 +66,9 @@ type Config struct {
 
 	// MaxRequestBytes bounds a request that is to be replicated. Default 1.5 MiB.
 	MaxRequestBytes int
-	// QuotaBytes bounds the state, history included. Beyond it, writes that would make the state
-	// larger are refused as by etcd (NoSpace), until keys are deleted and the history is compacted.
-	// Default no bound but MemoryLimit's.
+	// QuotaBytes bounds the state, history included. Beyond it the member raises etcd's alarm NOSPACE:
+	// all members refuse what would make the state larger until the alarm is disarmed. Default, and
+	// at most, six tenths of MemoryLimit.
 	QuotaBytes int64
 	// MemoryLimit is how many bytes this process may use. Near it writes and large reads are
 	// refused with etcd's errors. Default GOMEMLIMIT, if that is set.

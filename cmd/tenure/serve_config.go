@@ -55,6 +55,7 @@ type serveOptions struct {
 	tls                                     tlsLimits
 	log                                     cli.Log
 	outputs                                 cli.Outputs
+	checks                                  checkOptions
 }
 
 const (
@@ -82,7 +83,7 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 	f.IntVar(&o.maxTxnOps, "max-txn-ops", 128, "operations in a transaction at most")
 	f.IntVar(&o.maxRequestBytes, "max-request-bytes", 3<<19, "`bytes` of a request at most")
 	f.Uint32Var(&o.maxStreams, "max-concurrent-streams", 0, "calls in flight on one connection at most (default no limit)")
-	f.Int64Var(&o.quotaBytes, "quota-backend-bytes", 0, "`bytes` of state, history included, beyond which writes are refused until some is deleted and compacted (default no limit but the memory's)")
+	f.Int64Var(&o.quotaBytes, "quota-backend-bytes", 0, "`bytes` of state, history included, beyond which the alarm NOSPACE is raised and writes are refused (default and most: six tenths of the memory)")
 	f.DurationVar(&o.keepAliveMin, "grpc-keepalive-min-time", 5*time.Second, "how often a client may ping at most")
 	f.DurationVar(&o.keepAliveInterval, "grpc-keepalive-interval", 2*time.Hour, "how often an idle client is pinged")
 	f.DurationVar(&o.keepAliveTimeout, "grpc-keepalive-timeout", 20*time.Second, "how long a pinged client may take to answer")
@@ -103,6 +104,7 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 	o.sockets.register(f)
 	o.discovery.register(f)
 	o.auth.register(f)
+	o.checks.register(f)
 	o.log.Register(f, slog.LevelInfo)
 	o.outputs.Register(f)
 	registerForeign(f)
@@ -185,6 +187,9 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 		},
 	}
 	cfg.Node.WAL.LogDir = o.logDir
+	if err := o.checks.setIn(&cfg); err != nil {
+		return cfg, err
+	}
 	if cfg.History, err = server.ParseRetention(o.compactionMode, o.compactionRetention); err != nil {
 		return cfg, fmt.Errorf("--auto-compaction-mode and -retention: %w", err)
 	}

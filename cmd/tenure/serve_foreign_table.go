@@ -15,10 +15,8 @@ var withoutEffect = map[string]string{
 	"bootstrap-defrag-threshold-megabytes": noDatabase,
 	"client-cert-file":                     gatewayInside,
 	"client-key-file":                      gatewayInside,
-	"compact-hash-check-time":              "hashes are not compared by members",
 	"compaction-batch-limit":               compactsAtOnce,
 	"compaction-sleep-interval":            compactsAtOnce,
-	"corrupt-check-time":                   "hashes are not compared by members",
 	"discovery-dial-timeout":               noDiscovery,
 	"discovery-fallback":                   noDiscovery,
 	"discovery-keepalive-time":             noDiscovery,
@@ -29,7 +27,6 @@ var withoutEffect = map[string]string{
 	"distributed-tracing-sampling-rate":    noTracing,
 	"distributed-tracing-service-name":     noTracing,
 	"downgrade-check-time":                 "no downgrade of the data is planned ahead here",
-	"feature-gates":                        "the features of etcd that gates switch are not here, or are always on, as lease checkpoints are",
 	"log-package-levels":                   earlier,
 	"logger":                               "there is one, and zap is not linked",
 	"max-snapshots":                        "two are kept",
@@ -49,7 +46,6 @@ var withoutEffect = map[string]string{
 // switchesWithoutEffect are such flags that are true or false. Settings that would make a
 // member less safe (no pre-vote, reconfiguration that is not checked) stay safe here.
 var switchesWithoutEffect = map[string]string{
-	"compact-hash-check-enabled":         "hashes are not compared by members",
 	"debug":                              earlier + "; --log-level debug is its successor",
 	"discovery-insecure-skip-tls-verify": noDiscovery,
 	"discovery-insecure-transport":       noDiscovery,
@@ -57,13 +53,11 @@ var switchesWithoutEffect = map[string]string{
 	"enable-lease-checkpoint":            checkpoints,
 	"enable-lease-checkpoint-persist":    checkpoints,
 	"enable-v2":                          earlier,
-	"initial-corrupt-check":              "a member checks its own files when it starts, by checksums",
 	"initial-election-tick-advance":      "an election timeout counts in full after a start; a cluster of one waits for none",
 	"memory-mlock":                       "the state is on the heap, and swap is for the operating system to forbid (MemorySwapMax=0 in a unit)",
 	"pre-vote":                           "it is always on",
 	"skip-client-san-verification":       "certificates of clients are never compared with addresses; for members there is --peer-skip-client-san-verification",
 	"stop-grpc-service-on-defrag":        noDatabase,
-	"strict-reconfig-check":              "it is always on",
 	"txn-mode-write-with-shared-buffer":  noDatabase,
 }
 
@@ -122,6 +116,9 @@ var nuances = map[string]string{
 	"max-learners":                   "it has to be the same at all members",
 	"metrics":                        "the figures are in [metrics](metrics.md)",
 	"quota-backend-bytes":            "0 is no bound but the memory's, and not 2 GiB",
+	"strict-reconfig-check":          "the leader's setting counts",
+	"compact-hash-check-time":        "the newest revision is compared, and not that of a compaction",
+	"feature-gates":                  "InitialCorruptCheck and CompactHashCheck mean something; the others of etcd have no effect",
 	"warning-apply-duration":         "one line a second; 0 tells of none",
 	"warning-unary-request-duration": "one line a second, without keys and values; Lock and Campaign, which wait for others, are not told; 0 tells of none",
 	"unsafe-no-fsync":                "the log, the status and `tenure_unsynced` tell of it",

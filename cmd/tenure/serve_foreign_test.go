@@ -80,7 +80,7 @@ func TestServeSettingsOfEtcd(t *testing.T) {
 		{name: "switches take no value after a space", args: []string{"--pre-vote", "--name", "x"}, ignored: []string{"pre-vote"}},
 		{name: "one dash", args: []string{"-name", "x", "-logger=zap", "-client-cert-auth", "--", "-name"}, ignored: []string{"logger"}},
 		{name: "a switch that is none", args: []string{"--pre-vote=maybe"}, want: "want true or false"},
-		{name: "earlier names", args: []string{"--experimental-initial-corrupt-check=true"}, environ: []string{"ETCD_EXPERIMENTAL_MEMORY_MLOCK=1"}, ignored: []string{"initial-corrupt-check", "memory-mlock"}},
+		{name: "earlier names", args: []string{"--experimental-initial-corrupt-check=true"}, environ: []string{"ETCD_EXPERIMENTAL_MEMORY_MLOCK=1"}, ignored: []string{"memory-mlock"}},
 		{name: "the environment", environ: []string{"ETCD_LOGGER=zap", "ETCD_SNAPSHOT_COUNT="}, ignored: []string{"logger"}},
 		{name: "variables that nobody knows", environ: []string{"ETCD_SERVICE_HOST=10.0.0.1", "ETCD_PORT_2379_TCP=x", "TENURE_NMAE=a", "ETCDCTL_CERT=x", "TENURE_AT=etcd://x", "ETCD_EMPTY="},
 			unknown: []string{"ETCD_PORT_2379_TCP", "ETCD_SERVICE_HOST", "TENURE_NMAE"}},
@@ -122,7 +122,7 @@ cipher-suites: [
   TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256
 ]
 tls-min-version: 'TLS1.2'
-`, ignored: []string{"discovery-dial-timeout", "discovery-fallback", "snapshot-count", "strict-reconfig-check"}},
+`, ignored: []string{"discovery-dial-timeout", "discovery-fallback", "snapshot-count"}},
 		{name: "a setting twice", file: "client-transport-security:\n  client-cert-auth: true\n  client-cert-auth: false\n", want: "already set"},
 		{name: "an unknown one in a section", file: "peer-transport-security:\n  client-cert-auht: true\n", want: `no setting "peer-client-cert-auht"`},
 	} {

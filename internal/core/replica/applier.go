@@ -9,6 +9,7 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
+	"github.com/tenure-lease/tenure/internal/state/alarm"
 	"github.com/tenure-lease/tenure/internal/state/auth"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 	"github.com/tenure-lease/tenure/internal/wire"
@@ -26,12 +27,12 @@ type Applier struct {
 	boot    uint64
 	store   *kv.Store
 	users   *auth.State
+	alarms  *alarm.State
 	roster  Roster
 	setting readSetting
 	// released is up to where the owner has said that the state may be seen.
-	released uint64
-	older    bool
-
+	released    uint64
+	older       bool
 	index, term uint64
 	changes     []leaseChange
 	fates       []batchFate
@@ -41,7 +42,7 @@ type Applier struct {
 
 // NewApplier returns the state of a fresh cluster, from Genesis on.
 func NewApplier(id machine.NodeID, boot uint64) *Applier {
-	return &Applier{id: id, boot: boot, store: kv.New(), users: auth.New(), index: 1, term: 1, released: 1}
+	return &Applier{id: id, boot: boot, store: kv.New(), users: auth.New(), alarms: alarm.New(), index: 1, term: 1, released: 1}
 }
 
 // Store gives the state itself. Only the Applier's goroutine may touch it; what
@@ -114,8 +115,8 @@ func (a *Applier) batch(b *batch, term uint64) error {
 		if err != nil {
 			return err
 		}
-		if a.older && kind == kindUsers {
-			return fmt.Errorf("%w: it changes users", errBadEntry)
+		if a.older && (kind == kindUsers || kind == kindAlarm) {
+			return fmt.Errorf("%w: it changes users or alarms", errBadEntry)
 		}
 		resp, err := a.judged(req.Caller, kind, m)
 		if own && req.ID != 0 {
@@ -144,6 +145,9 @@ func (a *Applier) change(e *raftpb.Entry) error {
 
 // judged applies one request if its caller may ask for it.
 func (a *Applier) judged(c auth.Caller, kind byte, m proto.Message) (proto.Message, error) {
+	if err := a.alarmed(kind, m); err != nil {
+		return nil, err
+	}
 	if err := a.permits(c, kind, m); err != nil {
 		return nil, err
 	}
@@ -196,11 +200,13 @@ func (a *Applier) request(kind byte, m proto.Message) (proto.Message, error) {
 		}
 		a.setting = setting
 		return m, nil
+	case *pb.AlarmRequest:
+		return answer(a.changeAlarms(m))
 	}
 	return nil, errors.New("replica: a request without a rule")
 }
 
-// answer keeps a nil response from becoming a non-nil message.
+// answer keeps a nil response from becoming a message.
 func answer[M proto.Message](m M, err error) (proto.Message, error) {
 	if err != nil {
 		return nil, err
@@ -238,7 +244,7 @@ func (a *Applier) leaseEntry(kind byte, c *pb.LeaseCheckpoint) {
 func (a *Applier) Take() (Applied, []Result) {
 	in := Applied{
 		Index: a.index, Term: a.term, Leases: a.changes, Batches: a.fates, ReadPolicy: a.setting.policy, ReadCells: a.setting.cells,
-		LeaseKeys: a.store.View().LeaseKeys, Roster: a.roster, UsersUsed: a.users.Used(),
+		LeaseKeys: a.store.View().LeaseKeys, Roster: a.roster, UsersUsed: a.users.Used(), AlarmsUsed: a.alarms.Used(),
 	}
 	results := a.results
 	a.changes, a.fates, a.results = nil, nil, nil
@@ -259,7 +265,7 @@ func (a *Applier) Restored() Restored {
 	return Restored{
 		Index: a.index, Term: a.term, Released: min(a.released, a.index), Leases: a.leaseList(),
 		ReadPolicy: a.setting.policy, ReadCells: a.setting.cells, LeaseKeys: a.store.View().LeaseKeys, Roster: a.roster,
-		UsersUsed: a.users.Used(),
+		UsersUsed: a.users.Used(), AlarmsUsed: a.alarms.Used(),
 	}
 }
 
@@ -270,6 +276,7 @@ type Snapshot struct {
 	setting     readSetting
 	released    uint64
 	users       *auth.State
+	alarms      *alarm.State
 	view        kv.View
 	release     func()
 }
@@ -280,7 +287,7 @@ func (a *Applier) Snapshot() Snapshot {
 	view, release := a.store.Pin()
 	return Snapshot{
 		Index: a.index, Term: a.term, roster: a.roster, setting: a.setting, released: min(a.released, a.index),
-		users: a.users, view: view, release: release,
+		users: a.users, alarms: a.alarms, view: view, release: release,
 	}
 }
 
@@ -299,7 +306,7 @@ func (s Snapshot) ConfState() *raftpb.ConfState { return s.roster.ConfState() }
 // WriteTo writes the snapshot. It begins with five sections, each behind its length. They
 // are the members, as a *pb.MemberListResponse; the policy of read leases; the holders of
 // the keys; the index up to which the state is released; and the voters, the learners and
-// the removed members. Then follow the users, if there ever were any, and the kv state.
+// the removed members. Then follow the users and the alarms, if there ever were any, and the kv state.
 func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 	members, err := proto.MarshalOptions{Deterministic: true}.Marshal(&pb.MemberListResponse{Members: s.roster.Members})
 	if err != nil {
@@ -313,6 +320,9 @@ func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
 	}
 	if s.users.Used() {
 		head.Put(encodeUsers(s.users))
+	}
+	if s.alarms.Used() {
+		head.Put(encodeAlarms(s.alarms))
 	}
 	n, err := w.Write(head)
 	if err != nil {
@@ -373,12 +383,16 @@ func (a *Applier) Restore(r io.Reader, index, term uint64) error {
 	if err != nil {
 		return fmt.Errorf("replica: read snapshot: %w", err)
 	}
+	alarms, err := readAlarms(rest)
+	if err != nil {
+		return fmt.Errorf("replica: read snapshot: %w", err)
+	}
 	store, err := kv.Read(rest)
 	if err != nil {
 		return fmt.Errorf("replica: read snapshot: %w", err)
 	}
 	store.Pause = a.store.Pause
-	a.store, a.roster, a.setting, a.index, a.term = store, roster, setting, index, term
+	a.store, a.roster, a.setting, a.alarms, a.index, a.term = store, roster, setting, alarms, index, term
 	a.users = users
 	a.released = released
 	a.changes, a.fates, a.results = nil, nil, nil

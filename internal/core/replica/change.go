@@ -30,7 +30,7 @@ const (
 var whyNot = [...]error{
 	rpctypes.ErrGRPCMemberExist, rpctypes.ErrGRPCPeerURLExist, rpctypes.ErrGRPCMemberNotFound,
 	rpctypes.ErrGRPCMemberNotLearner, rpctypes.ErrGRPCLearnerNotReady, rpctypes.ErrGRPCTooManyLearners,
-	rpctypes.ErrGRPCMemberNotEnoughStarted, rpctypes.ErrGRPCUnhealthy, errUsersUnknown,
+	rpctypes.ErrGRPCMemberNotEnoughStarted, rpctypes.ErrGRPCUnhealthy, errUsersUnknown, errAlarmsUnknown,
 }
 
 const (
@@ -43,6 +43,7 @@ const (
 	lastVoter
 	unhealthy
 	usersUnknown
+	alarmsUnknown
 	pastVerdicts
 )
 
@@ -75,6 +76,9 @@ func asksChange(requests []Propose) bool {
 func (r *Replica) admit(term uint64, entry []byte, requests []Propose) verdict {
 	if asksUsers(requests) {
 		return r.admitUsers(term, entry, requests)
+	}
+	if asksAlarm(requests) {
+		return r.admitAlarm(term, entry, requests)
 	}
 	if !asksChange(requests) {
 		if r.append(term, entry, requests) {
@@ -161,7 +165,7 @@ func (r *Replica) judge(cc *raftpb.ConfChange) verdict {
 			active++
 		}
 	}
-	if active < quorumlease.Majority(len(voters)) {
+	if active < quorumlease.Majority(len(voters)) && !r.cfg.LooseReconfig {
 		return unhealthy
 	}
 	return accepted

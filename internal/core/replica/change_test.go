@@ -86,6 +86,13 @@ func TestWhichChangesMakeSense(t *testing.T) {
 		if got := r.judge(tt.asked); got != tt.want {
 			t.Errorf("%s: the verdict is %d, want %d", tt.name, got, tt.want)
 		}
+		loose := tt.want
+		if loose == unhealthy {
+			loose = accepted
+		}
+		if r.cfg.LooseReconfig = true; r.judge(tt.asked) != loose {
+			t.Errorf("%s, without a strict check: the verdict is %d, want %d", tt.name, r.judge(tt.asked), loose)
+		}
 	}
 }
 

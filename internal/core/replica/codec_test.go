@@ -272,6 +272,7 @@ func TestKindsOfRequests(t *testing.T) {
 		1: &pb.PutRequest{Key: []byte("k")}, 2: &pb.DeleteRangeRequest{Key: []byte("k")}, 3: &pb.TxnRequest{Compare: []*pb.Compare{{Key: []byte("k")}}},
 		4: &pb.CompactionRequest{Revision: 7}, 5: &pb.LeaseGrantRequest{ID: 7, TTL: 60}, 6: &pb.LeaseRevokeRequest{ID: 7},
 		9: &pb.Member{ID: 1, Name: "a"}, 10: wrapperspb.String("off"), 11: wrapperspb.Bytes([]byte("b")), 13: RemoveMember(3),
+		15: &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, MemberID: 7, Alarm: pb.AlarmType_CORRUPT},
 	} {
 		body, err := EncodeRequest(m)
 		if err != nil || body[0] != kind || !knownKind(kind) {
@@ -282,8 +283,8 @@ func TestKindsOfRequests(t *testing.T) {
 			t.Errorf("%v is read as %v of kind %d, %v", m, back, got, err)
 		}
 	}
-	if kindCheckpoint != 7 || kindExpire != 8 || kindRead != 12 || !knownKind(kindCheckpoint) || !knownKind(kindRead) || knownKind(0) || knownKind(15) {
-		t.Error("a checkpoint is of kind 7, an expiry of kind 8, a read of kind 12, and none of kind 0 or 15")
+	if kindCheckpoint != 7 || kindExpire != 8 || kindRead != 12 || !knownKind(kindCheckpoint) || !knownKind(kindRead) || knownKind(0) || knownKind(16) {
+		t.Error("a checkpoint is of kind 7, an expiry of kind 8, a read of kind 12, and none of kind 0 or 16")
 	}
 	for kind := range 256 {
 		if known := requestType(byte(kind)) != nil; known != knownKind(byte(kind)) {

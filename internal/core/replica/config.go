@@ -40,6 +40,9 @@ type Config struct {
 
 	// MaxLearners bounds the learners that a change may make. Default 1.
 	MaxLearners int
+	// LooseReconfig has this leader permit changes that leave no majority of voters that were heard of
+	// just now, as etcd does with --strict-reconfig-check=false.
+	LooseReconfig bool
 
 	// ReadLeases are the settings of read leases.
 	ReadLeases ReadLeases

@@ -133,10 +133,11 @@ const (
 	kindRead        = 12
 	kindMembership  = 13
 	kindUsers       = 14
+	kindAlarm       = 15
 )
 
 // knownKind reports whether requestType knows a kind.
-func knownKind(kind byte) bool { return kind >= kindPut && kind <= kindUsers }
+func knownKind(kind byte) bool { return kind >= kindPut && kind <= kindAlarm }
 
 // requestType ties kinds to their messages. An expiry lists its leases as a
 // checkpoint does, with nothing remaining.
@@ -166,6 +167,8 @@ func requestType(kind byte) proto.Message {
 		return new(raftpb.ConfChange)
 	case kindUsers:
 		return new(pb.InternalRaftRequest)
+	case kindAlarm:
+		return new(pb.AlarmRequest)
 	}
 	return nil
 }
@@ -177,7 +180,7 @@ func requestType(kind byte) proto.Message {
 //   - a *wrapperspb.BytesValue with an encoded placement.Configuration, to set the holders of
 //     the keys,
 //   - a *raftpb.ConfChange from [AddMember] and the like, to change the membership,
-//   - one of etcd's requests that change users and roles ([auth.Changes]).
+//   - one of etcd's requests that change users and roles ([auth.Changes]), or an alarm.
 func EncodeRequest(m proto.Message) ([]byte, error) {
 	switch m.(type) {
 	case *pb.PutRequest:
@@ -200,6 +203,8 @@ func EncodeRequest(m proto.Message) ([]byte, error) {
 		return encodeRequest(kindReadCells, m)
 	case *raftpb.ConfChange:
 		return encodeRequest(kindMembership, m)
+	case *pb.AlarmRequest:
+		return encodeRequest(kindAlarm, m)
 	}
 	if wrapped := wrapUsers(m); wrapped != nil {
 		return encodeRequest(kindUsers, wrapped)

@@ -13,7 +13,8 @@ import (
 const (
 	keepsLevel = 1 // batches that are kept
 	usersLevel = 2 // changes of users, and batches with callers
-	ownLevel   = usersLevel
+	alarmLevel = 3 // alarms
+	ownLevel   = alarmLevel
 )
 
 // levelContext says this member's level. It goes with acknowledgments of the log, in a field

@@ -58,6 +58,7 @@ type (
 		LeaseKeys  func(lease int64) [][]byte
 		Roster     Roster
 		UsersUsed  bool // users or roles were changed before
+		AlarmsUsed bool // an alarm was raised before
 	}
 	// Restored tells that the Applier now holds the state of a snapshot.
 	Restored struct {
@@ -69,6 +70,7 @@ type (
 		LeaseKeys   func(lease int64) [][]byte
 		Roster      Roster
 		UsersUsed   bool
+		AlarmsUsed  bool
 	}
 	// Snapshotted tells that the state at Index is durable as a snapshot, so
 	// that older entries are needed no more.

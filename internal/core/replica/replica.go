@@ -47,6 +47,8 @@ type members struct {
 	removed bool                            // this member was, and the owner knows
 	// usersUsed tells that users or roles were changed before.
 	usersUsed bool
+	// alarmsUsed tells that an alarm was raised before.
+	alarmsUsed bool
 }
 
 var _ machine.Receiver[Input, Outcome] = (*Replica)(nil)
@@ -68,7 +70,7 @@ func New(cfg Config, now machine.Now) (*Replica, error) {
 		effects:   effects{self: cfg.ID},
 		tail:      tail,
 		nextTick:  now.Mono.Add(cfg.Tick),
-		members:   members{roster: cfg.Restored.Roster, heard: map[machine.NodeID]machine.Mono{}, usersUsed: cfg.Restored.UsersUsed},
+		members:   members{roster: cfg.Restored.Roster, heard: map[machine.NodeID]machine.Mono{}, usersUsed: cfg.Restored.UsersUsed, alarmsUsed: cfg.Restored.AlarmsUsed},
 		plausible: plausible{least: tail.last()},
 	}
 	r.rounds.id = 1
@@ -245,6 +247,7 @@ func (r *Replica) receive(env machine.Envelope) {
 func (r *Replica) onApplied(in Applied) {
 	r.proposals.settled(in)
 	r.usersUsed = r.usersUsed || in.UsersUsed
+	r.alarmsUsed = r.alarmsUsed || in.AlarmsUsed
 	for _, fate := range in.Batches {
 		r.leases.settled(r.moment, fate)
 	}
@@ -269,7 +272,7 @@ func (r *Replica) show() {
 
 func (r *Replica) onRestored(in Restored) {
 	r.visible, r.visibleTerm, r.unreleased = in.Index, in.Term, nil
-	r.usersUsed = in.UsersUsed
+	r.usersUsed, r.alarmsUsed = in.UsersUsed, in.AlarmsUsed
 	r.enrolled(in.Roster)
 	r.reads.restored(r.moment, &r.effects, in)
 	r.leases.init(in.Leases)

@@ -88,7 +88,9 @@ func asksUsers(requests []Propose) bool {
 
 // solitary reports whether the first of some requests has a batch to itself: a leader may
 // refuse it for good, and others with it.
-func solitary(requests []Propose) bool { return asksChange(requests) || asksUsers(requests) }
+func solitary(requests []Propose) bool {
+	return asksChange(requests) || asksUsers(requests) || asksAlarm(requests)
+}
 
 // admitUsers decides about a batch that changes users (AU-11). Members of versions from before
 // users would end at it, so all have to be known to be of a later one. That is asked for until

@@ -198,7 +198,8 @@ func (h *host) config(l *life) server.Config {
 			ReadLease:  h.flags.order, ReadLeaseTTL: h.flags.readTTL, Older: h.flags.older,
 			MaxTailBytes: h.flags.tailBytes, WAL: wal.Options{FS: h.disk.FS(l.p), SegmentBytes: h.flags.segment},
 			Now: func() machine.Now { return h.now(l.p) }, Look: h.look,
-			Logger: logger,
+			CorruptCheck: time.Second, // an alarm would end all writes, and so fail the world
+			Logger:       logger,
 			Fail: func(err error) {
 				h.c.w.Trace.Add("%s ends: %v", h.name, err)
 				h.c.w.Count("ended by itself", 1)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/member/backup"
 	"github.com/tenure-lease/tenure/internal/member/watch"
+	"github.com/tenure-lease/tenure/internal/state/alarm"
 	"github.com/tenure-lease/tenure/internal/state/auth"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
@@ -20,7 +21,7 @@ import (
 // gRPC errors (rpctypes.ErrGRPC…), which go to the client as they are.
 type Backend interface {
 	// Propose replicates a request (Put, DeleteRange, Txn, Compaction,
-	// LeaseGrant, LeaseRevoke, or a change of users), and returns its response when View includes
+	// LeaseGrant, LeaseRevoke, Alarm, or a change of users), and returns its response when View includes
 	// it. The caller of ctx (package caller) is judged where it is applied. In key order View may be older, until the next Barrier. It may keep the request's keys and values.
 	Propose(ctx context.Context, request proto.Message) (response proto.Message, err error)
 	// Barrier returns when View includes every write that was acknowledged,
@@ -37,11 +38,15 @@ type Backend interface {
 	Users() *auth.State
 	// View is the published state, the zero View while there is none that may be seen.
 	View() kv.View
+	// Alarms are those in the published state.
+	Alarms() *alarm.State
 	// Shown is closed when View is a state for the first time.
 	Shown() <-chan struct{}
 	// Hold returns the published state, whose history stays until release is called, once. It
 	// waits for no other member.
 	Hold(ctx context.Context) (s backup.State, release func(), err error)
+	// Reclaimed returns when nothing of the history that was compacted before the call takes room.
+	Reclaimed(ctx context.Context) error
 	// Watches follows the published states.
 	Watches() *watch.Hub
 

@@ -24,9 +24,9 @@ type Config struct {
 	MaxConcurrentStreams uint32
 	// ReadLeaseChanges is what clients may change of read leases. Default ChangePolicy.
 	ReadLeaseChanges ReadLeaseChanges
-	// QuotaBytes bounds the state, history included (kv.Stats.Bytes): beyond it, requests
-	// that make it larger are refused with NoSpace, as by etcd, and requests that make it
-	// smaller go on. Default no bound but that of Short.
+	// QuotaBytes bounds the state, history included (kv.Stats.Bytes). A request that would make it larger
+	// than that is refused with NoSpace, and the alarm is raised, as by etcd. Default no bound
+	// but that of Short.
 	QuotaBytes int64
 	// Short, if set, reports whether the process is short of memory. While it is, whatever
 	// makes the state larger is refused as if by the quota, and so are large answers, with
@@ -41,6 +41,8 @@ type Config struct {
 	// BackupDir is where a snapshot is put together before it is sent, one at a time. It needs
 	// as much room as the state. Default os.TempDir().
 	BackupDir string
+	// SnapshotPatience is for how long a client may read nothing of a snapshot that it gets. Default 1 min.
+	SnapshotPatience time.Duration
 	// WatchProgressInterval is the time without events after which a watch that
 	// wants progress reports gets one; up to a tenth is added at random, so that
 	// streams do not report all at once. Default 10 minutes, at least 100 ms.
@@ -118,6 +120,7 @@ func (c Config) withDefaults() Config {
 		c.AnswerBytes = DefaultAnswerBytes
 	}
 	set(&c.AnswerPatience, 5*time.Second)
+	set(&c.SnapshotPatience, time.Minute)
 	set(&c.WatchProgressInterval, 10*time.Minute)
 	c.WatchProgressInterval = max(c.WatchProgressInterval, minProgressInterval)
 	set(&c.ElectionTimeout, time.Second)

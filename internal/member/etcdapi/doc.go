@@ -88,10 +88,12 @@
 //     all requests.
 //   - Once permission goes, watches and calls that wait end; in etcd they go on.
 //   - LeaseTimeToLive with keys reads them behind a barrier, and so does LeaseLeases.
-//   - Compact never waits; its flag physical means nothing here.
+//   - Compact never waits; its flag physical means nothing here. Defragment waits instead.
+//   - LeaseLeases lists by id. Etcd's leader lists by what is left of a lease, which here only the
+//     leader knows.
+//   - While an alarm CORRUPT stands, leases that nobody renews end.
 //
 // # Left out
 //
-// Alarms (the list is empty) and Downgrade answer Unimplemented; Defragment has nothing
-// to do and says OK.
+// No version can be downgraded to.
 package etcdapi

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tenure-lease/tenure/internal/member/watch"
+	"github.com/tenure-lease/tenure/internal/state/alarm"
 	"github.com/tenure-lease/tenure/internal/state/auth"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
@@ -28,6 +29,9 @@ var fromState = []struct{ err, status error }{
 	{kv.ErrLeaseExists, rpctypes.ErrGRPCLeaseExist},
 	{kv.ErrLeaseTTLTooLarge, rpctypes.ErrGRPCLeaseTTLTooLarge},
 	{kv.ErrNoState, errNoState},
+	{alarm.ErrNoSpace, rpctypes.ErrGRPCNoSpace},
+	{alarm.ErrCorrupt, rpctypes.ErrGRPCCorrupt},
+	{alarm.ErrTooMany, rpctypes.ErrGRPCRequestTooManyRequests},
 	{watch.ErrClosed, rpctypes.ErrGRPCStopped},
 
 	{auth.ErrRootUserMissing, rpctypes.ErrGRPCRootUserNotExist},

@@ -24,6 +24,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/core/replica"
 	"github.com/tenure-lease/tenure/internal/member/backup"
 	"github.com/tenure-lease/tenure/internal/member/watch"
+	"github.com/tenure-lease/tenure/internal/state/alarm"
 	"github.com/tenure-lease/tenure/internal/state/auth"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
@@ -34,6 +35,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type fake struct {
 	mu    sync.Mutex
 	store *kv.Store
+	alarm atomic.Pointer[alarm.State]
 	view  atomic.Pointer[kv.View]
 	shown chan struct{} // closed when view is a state
 	hub   *watch.Hub
@@ -43,6 +45,7 @@ type fake struct {
 	fail      atomic.Pointer[error]               // what Propose, Barrier and KeepAlive return
 	barriers  atomic.Int64                        // calls of Barrier
 	held      atomic.Int64                        // states that are held
+	reclaimed atomic.Int64                        // calls of Reclaimed
 	keepAlive func() (wait func(context.Context)) // called by KeepAlive, if set
 	proposed  func(proto.Message)                 // is told each request, if set
 	hidden    atomic.Bool                         // as in key order: what is written can be read, and is not published
@@ -103,6 +106,9 @@ func (f *fake) Propose(ctx context.Context, r proto.Message) (resp proto.Message
 	if err := f.judge(ctx, r); err != nil {
 		return nil, err
 	}
+	if err := f.Alarms().Refuses(r); err != nil {
+		return nil, err
+	}
 	if auth.Changes(r) {
 		return f.changeUsers(ctx, r)
 	}
@@ -125,6 +131,13 @@ func (f *fake) Propose(ctx context.Context, r proto.Message) (resp proto.Message
 	case *pb.LeaseRevokeRequest:
 		err = f.store.Revoke(r.ID)
 		resp = &pb.LeaseRevokeResponse{Header: &pb.ResponseHeader{Revision: f.store.Revision()}}
+	case *pb.AlarmRequest:
+		alarms, told, failed := cmp.Or(f.Alarms(), alarm.New()).Apply(r)
+		if failed == nil {
+			told.Header = &pb.ResponseHeader{Revision: f.store.Revision()}
+			f.alarm.Store(alarms)
+		}
+		resp, err = told, failed
 	default:
 		err = fmt.Errorf("fake: request %T", r)
 	}
@@ -155,6 +168,7 @@ func (f *fake) ReadView(ctx context.Context, r proto.Message) (kv.View, error) {
 }
 
 func (f *fake) View() kv.View          { return *f.view.Load() }
+func (f *fake) Alarms() *alarm.State   { return f.alarm.Load() }
 func (f *fake) Shown() <-chan struct{} { return f.shown }
 
 func (f *fake) Hold(context.Context) (backup.State, func(), error) {
@@ -167,6 +181,11 @@ func (f *fake) Hold(context.Context) (backup.State, func(), error) {
 	f.held.Add(1)
 	return backup.State{View: view, Index: 7, Term: 3, Members: f.Members()}, func() { f.held.Add(-1); release() }, nil
 }
+func (f *fake) Reclaimed(ctx context.Context) error {
+	f.reclaimed.Add(1)
+	return cmp.Or(f.failure(), ctx.Err())
+}
+
 func (f *fake) Watches() *watch.Hub { return f.hub }
 
 func (f *fake) KeepAlive(id int64) func(context.Context) (int64, error) {

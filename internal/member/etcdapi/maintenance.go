@@ -3,11 +3,10 @@ package etcdapi
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tenure-lease/tenure/internal/state/kv"
@@ -24,6 +23,9 @@ const version = "3.7.3"
 
 // storageVersion is what etcd reports of its data's format.
 const storageVersion = "3.7.0"
+
+// shortOfMemory is what Status says then. It ends by itself, unlike an alarm.
+const shortOfMemory = "tenure: memory is short: this member refuses writes and large reads for now"
 
 // Status describes this member.
 func (s *maintenanceServer) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) {
@@ -46,25 +48,26 @@ func (s *maintenanceServer) Status(context.Context, *pb.StatusRequest) (*pb.Stat
 	if leader == 0 {
 		resp.Errors = append(resp.Errors, rpctypes.ErrNoLeader.Error())
 	}
-	if s.full(0) {
-		resp.Errors = append(resp.Errors, rpctypes.ErrNoSpace.Error())
+	resp.Errors = append(resp.Errors, s.alarmErrors()...)
+	if s.config.Short() {
+		resp.Errors = append(resp.Errors, shortOfMemory)
 	}
 	resp.Errors = append(resp.Errors, st.Errors...)
 	return resp, nil
 }
 
-// Defragment has nothing to do: memory is given back as history is compacted.
-func (s *maintenanceServer) Defragment(context.Context, *pb.DefragmentRequest) (*pb.DefragmentResponse, error) {
-	return &pb.DefragmentResponse{Header: s.header()}, nil
-}
-
-// Alarm lists no alarms, since nothing raises one yet; etcdctl asks for them to find out
-// whether an endpoint is healthy.
-func (s *maintenanceServer) Alarm(_ context.Context, r *pb.AlarmRequest) (*pb.AlarmResponse, error) {
-	if r.Action != pb.AlarmRequest_GET {
-		return nil, status.Error(codes.Unimplemented, "tenure: there are no alarms yet, to raise or to disarm")
+// Defragment waits until the history that was compacted is given back, which takes time behind the
+// answer to Compact, and gives free memory back to the system. It takes turns with other long work.
+func (s *maintenanceServer) Defragment(ctx context.Context, _ *pb.DefragmentRequest) (*pb.DefragmentResponse, error) {
+	if err := s.scans.Acquire(ctx, 1); err != nil {
+		return nil, toStatus(err)
 	}
-	return &pb.AlarmResponse{Header: s.header()}, nil
+	defer s.scans.Release(1)
+	if err := s.backend.Reclaimed(ctx); err != nil {
+		return nil, toStatus(err)
+	}
+	debug.FreeOSMemory()
+	return &pb.DefragmentResponse{Header: s.header()}, nil
 }
 
 // Hash sums up this member's whole state. Members that have applied the same entries agree.
@@ -133,9 +136,4 @@ func (s *maintenanceServer) MoveLeader(ctx context.Context, r *pb.MoveLeaderRequ
 		return nil, toStatus(err)
 	}
 	return &pb.MoveLeaderResponse{Header: s.header()}, nil
-}
-
-// Downgrade is not there yet.
-func (s *maintenanceServer) Downgrade(context.Context, *pb.DowngradeRequest) (*pb.DowngradeResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "tenure: downgrades are not supported")
 }

@@ -22,14 +22,6 @@ func Versions() apiversion.Versions {
 	return apiversion.Versions{Server: version, Cluster: clusterVersion, Storage: storageVersion}
 }
 
-// Alarms are what keeps this member from serving all requests.
-func (s *Server) Alarms() []pb.AlarmType {
-	if s.full(0) {
-		return []pb.AlarmType{pb.AlarmType_NOSPACE}
-	}
-	return nil
-}
-
 // HasLeader reports whether this member knows of a leader.
 func (s *Server) HasLeader() bool {
 	leader, _, _ := s.backend.Leader()

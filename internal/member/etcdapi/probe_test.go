@@ -38,18 +38,3 @@ func TestVersionsAgree(t *testing.T) {
 		t.Errorf("versions by HTTP %+v, by gRPC %s and %s, want the same, and the cluster's 3.7.0", v, st.Version, st.StorageVersion)
 	}
 }
-
-// A member that is full has etcd's alarm for that.
-func TestAFullMemberHasAnAlarm(t *testing.T) {
-	f := (&fake{store: kv.New()}).begin(t, watch.Config{}, kv.View{})
-	f.publish()
-	short := false
-	s := New(f, Config{Short: func() bool { return short }})
-	if got := s.Alarms(); len(got) != 0 {
-		t.Errorf("a member with room has alarms %v, want none", got)
-	}
-	short = true
-	if got := s.Alarms(); len(got) != 1 || got[0] != pb.AlarmType_NOSPACE {
-		t.Errorf("a full member has alarms %v, want NOSPACE", got)
-	}
-}

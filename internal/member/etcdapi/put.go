@@ -2,7 +2,6 @@ package etcdapi
 
 import (
 	"context"
-	"slices"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -33,8 +32,8 @@ func propose[Response written](ctx context.Context, s *Server, r proto.Message) 
 	if size > s.config.MaxRequestBytes {
 		return none, rpctypes.ErrGRPCRequestTooLarge
 	}
-	if grows(r) && s.full(size) {
-		return none, rpctypes.ErrGRPCNoSpace
+	if err := s.room(ctx, r, size); err != nil {
+		return none, err
 	}
 	m, err := s.backend.Propose(ctx, r)
 	if err != nil {
@@ -43,29 +42,4 @@ func propose[Response written](ctx context.Context, s *Server, r proto.Message) 
 	resp := m.(Response)
 	s.fill(resp.GetHeader())
 	return resp, nil
-}
-
-// full reports whether there is no room for a request of some bytes.
-func (s *Server) full(size int) bool {
-	quota := s.config.QuotaBytes
-	return quota > 0 && s.backend.View().Stats().Bytes+int64(size) > quota || s.config.Short()
-}
-
-// grows reports whether a request may make the state larger. One that only deletes,
-// revokes or compacts is what frees room.
-func grows(r proto.Message) bool {
-	switch r := r.(type) {
-	case *pb.PutRequest, *pb.LeaseGrantRequest:
-		return true
-	case *pb.TxnRequest:
-		return slices.ContainsFunc(r.Success, puts) || slices.ContainsFunc(r.Failure, puts)
-	}
-	return false
-}
-
-func puts(op *pb.RequestOp) bool {
-	if t := op.GetRequestTxn(); t != nil {
-		return grows(t)
-	}
-	return op.GetRequestPut() != nil
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // Beyond the quota, and while memory is short, whatever makes the state larger is refused
-// with etcd's error, and whatever makes it smaller is not.
+// with etcd's error, and whatever makes it smaller is not. Beyond the quota there is an alarm, which stays.
 func TestNoSpace(t *testing.T) {
 	var short atomic.Bool
 	for name, c := range map[string]Config{"quota": {QuotaBytes: 2000}, "memory": {Short: short.Load}} {
@@ -68,9 +68,15 @@ func TestNoSpace(t *testing.T) {
 					t.Errorf("%s: %v, want etcd's words for no space", what, err)
 				}
 			}
-			st, err := pb.NewMaintenanceClient(s.conn).Status(ctx, &pb.StatusRequest{})
-			if err != nil || !slices.Contains(st.Errors, rpctypes.ErrNoSpace.Error()) || st.DbSizeQuota != c.QuotaBytes {
-				t.Errorf("status: errors %q, quota %d, %v; want it to tell", st.GetErrors(), st.GetDbSizeQuota(), err)
+			m := pb.NewMaintenanceClient(s.conn)
+			st, err := m.Status(ctx, &pb.StatusRequest{})
+			says := map[string]string{"quota": "memberID:11 alarm:NOSPACE", "memory": "tenure: memory is short: this member refuses writes and large reads for now"}[name]
+			if err != nil || !slices.Equal(st.Errors, []string{says, "odd"}) || st.DbSizeQuota != c.QuotaBytes {
+				t.Errorf("status: errors %q, quota %d, %v; want %q", st.GetErrors(), st.GetDbSizeQuota(), err, says)
+			}
+			list, err := m.Alarm(ctx, &pb.AlarmRequest{})
+			if err != nil || (len(list.Alarms) == 1) != (name == "quota") || list.Header.Revision == 0 {
+				t.Errorf("alarms: %v, %v; want one if the quota is exceeded, and none while memory is short", list, err)
 			}
 			// Requests that free room go on.
 			if _, err := s.kv().Range(ctx, &pb.RangeRequest{Key: []byte("k")}); err != nil {
@@ -90,6 +96,15 @@ func TestNoSpace(t *testing.T) {
 				t.Errorf("compact: %v", err)
 			}
 			short.Store(false)
+			if name == "quota" {
+				if _, err := s.kv().Put(ctx, small); !same(err, rpctypes.ErrGRPCNoSpace) {
+					t.Errorf("there is room, and the alarm stands: %v, want no space", err)
+				}
+				disarmed, err := m.Alarm(ctx, &pb.AlarmRequest{Action: pb.AlarmRequest_DEACTIVATE, MemberID: 11, Alarm: pb.AlarmType_NOSPACE})
+				if err != nil || len(disarmed.Alarms) != 1 || disarmed.Header.ClusterId != 22 {
+					t.Errorf("disarm: %v, %v", disarmed, err)
+				}
+			}
 			if _, err := s.kv().Put(ctx, small); err != nil {
 				t.Errorf("there is room again: %v", err)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"runtime"
+	"sync"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -30,6 +31,7 @@ type Server struct {
 	answers    *answers
 	scans      *semaphore.Weighted // turns of long reads
 	backups    *semaphore.Weighted // turns of snapshots
+	raising    sync.Mutex          // of an alarm
 	health     *health.Server
 	traffic    traffic
 	slow       slow

@@ -9,10 +9,8 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection/grpc_reflection_v1"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tenure-lease/tenure/internal/member/watch"
@@ -157,28 +155,6 @@ func TestMembersAreToldAtTheRevisionOfTheChange(t *testing.T) {
 		later := slices.ContainsFunc(got.GetMembers(), func(m *pb.Member) bool { return m.ID == 99 })
 		if len(got.GetMembers()) == 0 || later != (c.name == "list") {
 			t.Errorf("%s: it tells the members %v, want those that the change has left", c.name, got.GetMembers())
-		}
-	}
-}
-
-func TestUnimplemented(t *testing.T) {
-	s := serve(t, Config{}, watch.Config{})
-	ctx := t.Context()
-	m := pb.NewMaintenanceClient(s.conn)
-	calls := map[string]func() error{
-		"alarm": func() error {
-			_, err := m.Alarm(ctx, &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE})
-			return err
-		},
-		"alarm, disarmed": func() error {
-			_, err := m.Alarm(ctx, &pb.AlarmRequest{Action: pb.AlarmRequest_DEACTIVATE})
-			return err
-		},
-		"downgrade": func() error { _, err := m.Downgrade(ctx, &pb.DowngradeRequest{}); return err },
-	}
-	for name, call := range calls {
-		if err := call(); status.Code(err) != codes.Unimplemented || status.Convert(err).Message() == "" {
-			t.Errorf("%s: %v, want Unimplemented and a reason", name, err)
 		}
 	}
 }

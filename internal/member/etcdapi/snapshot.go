@@ -26,6 +26,8 @@ func (s *maintenanceServer) Snapshot(r *pb.SnapshotRequest, out pb.Maintenance_S
 	if err := s.permit(s.asNow(out.Context()), r); err != nil { // it may have waited
 		return toStatus(err)
 	}
+	sends := newSends(out, s.config.SnapshotPatience)
+	defer sends.end()
 	file, revision, err := s.snapshotFile(out)
 	if err != nil {
 		s.config.Logger.Warn("a snapshot failed", "error", err)
@@ -45,12 +47,13 @@ func (s *maintenanceServer) Snapshot(r *pb.SnapshotRequest, out pb.Maintenance_S
 		}
 		rest -= int64(len(part))
 		sum.Write(part)
-		if err := out.Send(&pb.SnapshotResponse{Header: header, RemainingBytes: uint64(rest), Blob: part, Version: storageVersion}); err != nil {
+		if err := sends.send(&pb.SnapshotResponse{Header: header, RemainingBytes: uint64(rest), Blob: part, Version: storageVersion}); err != nil {
+			s.config.Logger.Warn("a snapshot was not sent to its end", "missing", rest, "error", err)
 			return err
 		}
 	}
 	s.config.Logger.Info("sent a snapshot to a client", "bytes", info.Size(), "revision", revision)
-	return out.Send(&pb.SnapshotResponse{Header: header, Blob: sum.Sum(nil), Version: storageVersion})
+	return sends.send(&pb.SnapshotResponse{Header: header, Blob: sum.Sum(nil), Version: storageVersion})
 }
 
 // snapshotFile puts a snapshot together, in a file that has no name any more.

@@ -25,13 +25,14 @@ type applier struct {
 	visible visible
 
 	mu    sync.Mutex
-	queue []any // of replica.Committed, .Released, .Restore, .WantSnapshot, and holding
+	queue []any // of replica.Committed, .Released, .Restore, .WantSnapshot, holding and reclaiming
 	wake  chan struct{}
 
 	warned    time.Time
 	members   uint64 // index of the change of the membership that the peers know
 	reclaim   bool   // compacted history may be left
 	compacted int64  // up to where it was given back
+	emptied   []reclaiming
 }
 
 // newApplier begins with a state of which everything up to released may be seen, as the
@@ -86,6 +87,7 @@ func (a *applier) run() {
 			a.reclaim = a.state.Store().Reclaim(reclaimVersions)
 			a.reclaimed()
 		}
+		a.tellReclaimed()
 		if len(items) > 0 || a.reclaim && len(a.visible.Ahead()) == 1 {
 			continue
 		}
@@ -123,6 +125,8 @@ func (a *applier) do(item any) error {
 		a.n.snapshots.start(a.n, a.state.Snapshot())
 	case holding:
 		a.hold(item)
+	case reclaiming:
+		a.awaitReclaimed(item)
 	}
 	return nil
 }
@@ -200,7 +204,7 @@ func (a *applier) show(results []replica.Result) {
 // now is the state as it was applied.
 func (a *applier) now() *state {
 	return &state{
-		view: a.state.Store().View(), users: a.state.Users(), index: a.state.Index(), term: a.state.Term(), roster: a.state.Roster(),
+		view: a.state.Store().View(), users: a.state.Users(), alarms: a.state.Alarms(), index: a.state.Index(), term: a.state.Term(), roster: a.state.Roster(),
 	}
 }
 

@@ -68,6 +68,13 @@ type Config struct {
 	// long writes may wait for a reader that died. Default 200 ms.
 	ReadLeaseTTL time.Duration
 
+	// CorruptCheck is how often the leader compares the members' data, and raises an alarm for
+	// those that differ. 0 means never.
+	CorruptCheck time.Duration
+	// LooseReconfig permits changes of the membership that leave no majority of members that are
+	// connected, when this member leads: see package replica.
+	LooseReconfig bool
+
 	// Older makes this member one of an older version, to test upgrades: see package replica.
 	Older bool
 

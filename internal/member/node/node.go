@@ -15,6 +15,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/member/watch"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
+	"github.com/tenure-lease/tenure/internal/state/alarm"
 	"github.com/tenure-lease/tenure/internal/state/auth"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -47,6 +48,7 @@ type Node struct {
 	leaderChanges, failed atomic.Uint64
 	snapshots             snapshotting
 	refusals              refusals
+	hashing               atomic.Bool // for another member
 	lifecycle
 }
 
@@ -57,6 +59,7 @@ type calls struct {
 	results  *waits[result]
 	asks     *waits[askResult]
 	keyReads *waits[keysResult]
+	hashes   *waits[hash]
 	barriers barriers
 	// applications are waits for an index to be applied, released or not.
 	applications barriers
@@ -89,7 +92,8 @@ type published struct {
 // anything that it contains is acknowledged.
 type state struct {
 	view        kv.View
-	users       *auth.State // nil while nothing may be seen
+	users       *auth.State  // nil while nothing may be seen
+	alarms      *alarm.State // nil, too
 	index, term uint64
 	roster      replica.Roster
 }
@@ -113,7 +117,7 @@ func Start(cfg Config) (_ *Node, err error) {
 	}
 	n := &Node{
 		cfg: cfg, id: memberID(cfg.Peers[cfg.Name], cfg.ClusterToken, ""), logger: cfg.Logger,
-		calls:     calls{results: newWaits[result](), asks: newWaits[askResult](), keyReads: newWaits[keysResult]()},
+		calls:     calls{results: newWaits[result](), asks: newWaits[askResult](), keyReads: newWaits[keysResult](), hashes: newWaits[hash]()},
 		published: published{shown: make(chan struct{})},
 		lifecycle: lifecycle{running: make(chan struct{}), stop: make(chan struct{}), named: make(chan struct{})},
 	}
@@ -204,7 +208,7 @@ func (n *Node) stepping(log replica.Log, start replica.Restored, boot uint64, ea
 		ReadLeases: replica.ReadLeases{
 			Policy: quorumlease.Policy(n.cfg.ReadLease), TTL: n.cfg.ReadLeaseTTL, EarlierTTL: earlier,
 		},
-		MaxTailBytes: n.cfg.MaxTailBytes, MaxLearners: n.cfg.MaxLearners, Older: n.cfg.Older, Logger: raftLogger{n.logger},
+		MaxTailBytes: n.cfg.MaxTailBytes, MaxLearners: n.cfg.MaxLearners, LooseReconfig: n.cfg.LooseReconfig, Older: n.cfg.Older, Logger: raftLogger{n.logger},
 	}
 }
 
@@ -220,6 +224,10 @@ func (n *Node) run() {
 	go n.applier.run()
 	go n.housekeeping()
 	go n.announce()
+	if n.cfg.CorruptCheck > 0 {
+		n.done.Add(1)
+		go n.watchCorruption()
+	}
 	close(n.running)
 }
 

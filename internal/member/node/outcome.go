@@ -132,6 +132,9 @@ func (n *Node) deliver(from machine.NodeID, msgs [][]byte) {
 		if !n.listensTo(from) {
 			continue
 		}
+		if n.hashMessage(from, p) {
+			continue
+		}
 		body, err := replica.DecodeBody(p)
 		if err != nil {
 			n.logger.Warn("a message that makes no sense", "from", fmt.Sprintf("%x", uint64(from)), "err", err)

@@ -31,7 +31,7 @@ type result struct {
 // Propose replicates a request and returns its response once the state that
 // this member publishes includes it; in key order, once it is released, though
 // what is published may be older. Requests are etcd's: Put, DeleteRange, Txn,
-// Compaction, LeaseGrant, LeaseRevoke, and those that change users (package auth). The caller
+// Compaction, LeaseGrant, LeaseRevoke, Alarm, and those that change users (package auth). The caller
 // of ctx is judged where the request is applied. Errors are package kv's and auth's for what
 // the state refuses, ctx's, or etcd's own. After a timeout, ErrGRPCStopped and the end of
 // ctx it is open whether the request takes effect; all others mean that it does

@@ -11,6 +11,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/core/replica"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/member/watch"
+	"github.com/tenure-lease/tenure/internal/state/alarm"
 	"github.com/tenure-lease/tenure/internal/state/auth"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -40,6 +41,9 @@ func (p *published) Users() *auth.State {
 	}
 	return p.applied().users
 }
+
+// Alarms are those in the published state, none while there is none.
+func (p *published) Alarms() *alarm.State { return p.State().alarms }
 
 // Shown is closed when View is a state for the first time.
 func (p *published) Shown() <-chan struct{} { return p.shown }

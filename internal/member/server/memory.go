@@ -19,6 +19,7 @@ type memory struct {
 	limit  int64 // bytes; 0: no limit is known
 	logger *slog.Logger
 	short  atomic.Bool
+	live   atomic.Int64 // bytes, at the last look
 }
 
 // Memory is short from eight tenths of the limit on, and is no longer below seven.
@@ -62,6 +63,7 @@ func alive() int64 {
 
 // look judges how many bytes are alive.
 func (m *memory) look(live int64) {
+	m.live.Store(live)
 	switch short := m.short.Load(); {
 	case !short && live >= m.limit/10*shortTenths:
 		m.short.Store(true)

@@ -50,6 +50,9 @@ type Config struct {
 	// MemoryLimit is how many bytes this process may use. Near it writes and large reads are
 	// refused with etcd's errors. 0 means what GOMEMLIMIT says, if anything.
 	MemoryLimit int64
+	// InitialCheck has the member compare its data with those of the others before it serves clients. If most
+	// of them contradict it, Start fails. It waits for them for as long as a request waits.
+	InitialCheck bool
 	// History is what automatic compaction keeps.
 	History Retention
 
@@ -117,6 +120,11 @@ func Start(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	users.Node = n
+	if err := cfg.compareAtStart(n); err != nil {
+		n.Stop()
+		cfg.close()
+		return nil, err
+	}
 	s := &Server{Node: n, logger: cfg.Node.Logger, figures: figures}
 	if s.logger == nil {
 		s.logger = slog.Default()
@@ -132,7 +140,7 @@ func Start(cfg Config) (*Server, error) {
 	opts := append(figures.Options(), s.api.Options()...) // the calls that the API refuses count, too
 	s.grpc = grpc.NewServer(append(opts, grpc.ConnectionTimeout(patience), grpc.Creds(introduction{}))...)
 	s.api.Register(s.grpc)
-	if err := figures.Add(source{n, s, cfg.API.QuotaBytes}, s.grpc.GetServiceInfo()); err != nil {
+	if err := figures.Add(source{n, s, api.QuotaBytes}, s.grpc.GetServiceInfo()); err != nil {
 		n.Stop()
 		cfg.close()
 		return nil, err
@@ -156,6 +164,9 @@ func Start(cfg Config) (*Server, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.done.Go(func() { s.memory.run(ctx) })
+	s.done.Go(func() {
+		(&room{size: func() int64 { return n.Stats().Bytes }, quota: api.QuotaBytes, raise: s.api.RaiseNoSpace}).run(ctx, s.memory)
+	})
 	s.done.Go(func() {
 		(&compactor{node: n, keep: cfg.History}).run(ctx, func(err error) {
 			s.logger.Warn("automatic compaction", "err", err)
@@ -225,6 +236,10 @@ func (cfg Config) api(m *memory) etcdapi.Config {
 	}
 	if api.BackupDir == "" && cfg.Node.WAL.FS == nil {
 		api.BackupDir = cfg.Node.DataDir
+	}
+	api.QuotaBytes = quotaOf(cfg.API.QuotaBytes, m.limit)
+	if cfg.API.QuotaBytes > api.QuotaBytes {
+		m.logger.Warn("the quota is more than the memory of this member has room for", "quota", cfg.API.QuotaBytes, "holds", api.QuotaBytes)
 	}
 	if api.AnswerBytes == 0 && m.limit > 0 {
 		api.AnswerBytes = answerRoom(m.limit)

@@ -21,13 +21,8 @@ func (s source) WatchStats() watch.Stats { return s.Watches().Stats() }
 // Size is what Maintenance.Status tells.
 func (s source) Size() int64 { return s.Stats().Bytes + emptySize }
 
-// Quota is the operator's or, without one, the part of the memory from which on writes are refused.
-func (s source) Quota() int64 {
-	if limit := s.server.memory.limit; s.quota == 0 && limit > 0 {
-		return limit / 10 * shortTenths
-	}
-	return s.quota
-}
+// Quota is the operator's or, without one, the part of the memory that the state may have.
+func (s source) Quota() int64 { return s.quota }
 
 // Traffic is that of all clients.
 func (s source) Traffic() (received, sent uint64) { return s.server.api.Traffic() }

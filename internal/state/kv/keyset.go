@@ -44,6 +44,14 @@ func (k *keySet) remove(it *item) {
 	}
 }
 
+// bytes is about what the set takes beside its lease.
+func (k *keySet) bytes() int64 {
+	if k.many == nil {
+		return 0
+	}
+	return int64(k.many.Len()) * tiedBytes
+}
+
 // scan visits the keys in order until visit returns false.
 func (k *keySet) scan(visit func(*item) bool) {
 	switch {

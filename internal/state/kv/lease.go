@@ -56,6 +56,7 @@ func (s *Store) Revoke(id int64) error {
 	if !ok {
 		return ErrLeaseNotFound
 	}
+	s.stats.Bytes -= l.keys.bytes()
 	// Off the table first, so that delete finds no lease to detach from.
 	s.leases.Delete(id)
 	s.leaseMoved = true
@@ -101,7 +102,9 @@ func (s *Store) attach(id int64, it *item) {
 		return
 	}
 	if l, ok := s.own(id); ok {
+		before := l.keys.bytes()
 		l.keys.add(it)
+		s.stats.Bytes += l.keys.bytes() - before
 	}
 }
 
@@ -112,6 +115,8 @@ func (s *Store) detach(id int64, it *item) {
 		return
 	}
 	if l, ok := s.own(id); ok {
+		before := l.keys.bytes()
 		l.keys.remove(it)
+		s.stats.Bytes += l.keys.bytes() - before
 	}
 }

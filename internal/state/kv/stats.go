@@ -15,6 +15,7 @@ const (
 	versionBytes = 128 + 8 + 8 // with its slots in the log and rounding
 	keyBytes     = 8 + 40 + 8
 	leaseBytes   = 96
+	tiedBytes    = 56 // of a key of a lease that has several
 )
 
 func (s *Stats) add(v *version) {
