@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"sigs.k8s.io/yaml"
 )
@@ -96,7 +95,7 @@ func wrong(t *testing.T, expr string, known map[string][]string) (all []string) 
 			job := false
 			for _, m := range v.LabelMatchers {
 				job = job || m.Name == "job"
-				if m.Name != labels.MetricName && !slices.Contains(append(of, "job", "instance"), m.Name) {
+				if m.Name != "__name__" && !slices.Contains(append(of, "job", "instance"), m.Name) {
 					all = append(all, v.Name+" has no label "+m.Name)
 				}
 			}

@@ -261,6 +261,13 @@ func (l *Lock) leave(t *term) {
 func (l *Lock) forget(t *term) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	select {
+	case <-t.worked:
+	default:
+		if l.guarded {
+			return
+		}
+	}
 	if l.held == t && t.lease.Err() != nil {
 		l.held = nil
 	}

@@ -274,6 +274,29 @@ func TestWorkThatDoesNotReturn(t *testing.T) {
 	})
 }
 
+// An elector that gives up a lease in the moment of its loss makes no way for another while the work runs.
+func TestLostWhileItIsGivenUp(t *testing.T) {
+	bubble(t, func(t *testing.T, f leasetest.Fixture, a, b tenure.Leaser, h *history) {
+		done := make(chan struct{})
+		first := elected(t, h, a, "a", options{work: func(context.Context) { <-done }})
+		time.Sleep(time.Minute)
+		f.Cut(a)
+		time.Sleep(leaseDuration)
+		f.Heal(a)
+		if err := first.lock.Update(t.Context(), resourcelock.LeaderElectionRecord{}); err != nil {
+			t.Error(err)
+		}
+		end(first)
+		first.run(t)
+		time.Sleep(time.Minute)
+		if first.lock.Lease() != nil {
+			t.Error("a holds another lease beside its work of the last")
+		}
+		close(done)
+		end(first)
+	})
+}
+
 // Two candidates with one identity are two.
 func TestTwins(t *testing.T) {
 	bubble(t, func(t *testing.T, f leasetest.Fixture, a, b tenure.Leaser, h *history) {
