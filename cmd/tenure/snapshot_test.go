@@ -68,7 +68,7 @@ func TestASnapshotIsToldAsItIs(t *testing.T) {
 	if squeezed(out) != want || err != nil {
 		t.Errorf("in the file is %s, %v; want %s", squeezed(out), err, want)
 	}
-	r := jsonOf[restoredSnapshot](t, "snapshot", "restore", file, "--name", "one")
+	r := jsonOf[restoredSnapshot](t, "snapshot", "restore", file, "--name", "one", "--bump-revision", "0")
 	if r.File != file || r.DataDir != "one.tenure" || r.Name != "one" || r.Cluster == "" || r.Cluster == "0" || r.Revision != s.Revision || r.Keys != 1 || r.Leases != 1 || r.Orphans != 0 {
 		t.Errorf("restored is %+v, want the file in one.tenure", r)
 	}
@@ -80,11 +80,14 @@ func TestASnapshotIsToldAsItIs(t *testing.T) {
 	if least.Revision+999 != raised.Revision || least.Revision <= r.Revision {
 		t.Errorf("raised by 1 and by 1000 the revision %d is %d and %d", r.Revision, least.Revision, raised.Revision)
 	}
-	again := jsonOf[restoredSnapshot](t, "snapshot", "restore", file, "--name", "one", "--data-dir", "again")
+	if d := jsonOf[restoredSnapshot](t, "snapshot", "restore", file, "--data-dir", "default"); d.Revision-r.Revision != 1_000_000_000 || d.Name != "default" {
+		t.Errorf("restored without a word on the revision is %+v, want %d raised by a thousand million", d, r.Revision)
+	}
+	again := jsonOf[restoredSnapshot](t, "snapshot", "restore", file, "--name", "one", "--data-dir", "again", "--bump-revision", "0")
 	if again.Cluster != r.Cluster {
 		t.Errorf("two members of the same file are of clusters %s and %s", r.Cluster, again.Cluster)
 	}
-	other := jsonOf[restoredSnapshot](t, "snapshot", "restore", file, "--name", "one", "--data-dir", "other", "--initial-cluster-token", "other")
+	other := jsonOf[restoredSnapshot](t, "snapshot", "restore", file, "--name", "one", "--data-dir", "other", "--initial-cluster-token", "other", "--bump-revision", "0")
 	if other.Cluster == r.Cluster {
 		t.Error("a cluster with another token has the same ID")
 	}
@@ -200,8 +203,8 @@ func TestWhatIsNotRestored(t *testing.T) {
 		says string
 	}{
 		{file + " --bump-revision -1 --mark-compacted", cli.ExitUsage, "want how many revisions to add"},
-		{file + " --bump-revision 1", cli.ExitUsage, "give both of --bump-revision and --mark-compacted"},
-		{file + " --mark-compacted", cli.ExitUsage, "give both of --bump-revision and --mark-compacted"},
+		{file + " --bump-revision 1 --mark-compacted=false", cli.ExitUsage, "--bump-revision 1 with --mark-compacted=false: "},
+		{file + " --bump-revision 0 --mark-compacted", cli.ExitUsage, "--bump-revision 0 with --mark-compacted=true: "},
 		{file + " --bump-revision 9223372036854775807 --mark-compacted", cli.ExitUsage, "--bump-revision: "},
 		{file + " --initial-cluster x", cli.ExitUsage, "want name=http://host:port"},
 		{file + " --initial-cluster x=http://a:1", cli.ExitUsage, "--initial-cluster does not name default"},
