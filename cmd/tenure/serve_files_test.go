@@ -44,7 +44,7 @@ func TestServeByTheFilesOfEtcd(t *testing.T) {
 		command func(t *testing.T, f etcdFile) (args, environ []string)
 		told    string // what has no effect
 	}{
-		{file: "kubeadm.yaml", secure: true, told: "feature-gates, initial-corrupt-check, snapshot-count", command: manifest},
+		{file: "kubeadm.yaml", secure: true, told: "snapshot-count", command: manifest},
 		{file: "bitnami.env", told: "", command: func(t *testing.T, f etcdFile) ([]string, []string) {
 			return nil, strings.Fields(f.text)
 		}},
@@ -54,7 +54,7 @@ func TestServeByTheFilesOfEtcd(t *testing.T) {
 		{file: "etcd.service", told: "enable-v2, max-snapshots", command: unit},
 		{file: "etcd.conf.yml", secure: true, command: func(t *testing.T, f etcdFile) ([]string, []string) {
 			return []string{"--config-file", write(t, "etcd.conf.yml", f.text)}, nil
-		}, told: "discovery-fallback, logger, max-snapshots, max-wals, proxy-dial-timeout, proxy-failure-wait, proxy-read-timeout, proxy-refresh-interval, proxy-write-timeout, snapshot-count, strict-reconfig-check"},
+		}, told: "discovery-fallback, logger, max-snapshots, max-wals, proxy-dial-timeout, proxy-failure-wait, proxy-read-timeout, proxy-refresh-interval, proxy-write-timeout, snapshot-count"},
 	} {
 		t.Run(tt.file, func(t *testing.T) {
 			t.Parallel()
