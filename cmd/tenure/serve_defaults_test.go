@@ -64,7 +64,7 @@ func TestServeFlagsReachTheirEnds(t *testing.T) {
 		"min time": {api.KeepAliveMinTime, 9 * time.Second}, "interval": {api.KeepAliveInterval, 10 * time.Second}, "timeout": {api.KeepAliveTimeout, 11 * time.Second},
 		"tokens": {cfg.Logins.Tokens, "jwt,x"}, "time of tokens": {cfg.Logins.TTL, 13 * time.Second}, "cost": {cfg.Logins.Cost, 14},
 		"certificates": {api.CertificateUsers, false},
-		"progress": {api.WatchProgressInterval, 12 * time.Second}, "changes": {api.ReadLeaseChanges, etcdapi.ChangeNothing},
+		"progress":     {api.WatchProgressInterval, 12 * time.Second}, "changes": {api.ReadLeaseChanges, etcdapi.ChangeNothing},
 		"log": {n.WAL.LogDir, "/fast"}, "no sync": {n.UnsafeNoSync, true}, "slow calls": {api.WarnCall, 13 * time.Second}, "slow writes": {n.WarnApply, 14 * time.Second},
 	} {
 		if tt.got != tt.want {
