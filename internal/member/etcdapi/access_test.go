@@ -284,6 +284,23 @@ func TestRightsOfEachMethod(t *testing.T) {
 	}
 }
 
+// While users are not in force, a call and an event cost no allocation more.
+func TestUsersThatAreNotInForceCostNothing(t *testing.T) {
+	f := newFake(t, watch.Config{})
+	s, ctx := New(f, Config{}), t.Context()
+	rights := newWatchRights(s, nil)
+	put, event := &pb.PutRequest{Key: []byte("k")}, &watch.Response{WatchID: 5, Events: make([]*watch.Event, 1)}
+	for name, do := range map[string]func(){
+		"a put":     func() { s.authorize(ctx, pb.KV_Put_FullMethodName, put) },
+		"an event":  func() { rights.show(event) },
+		"a renewal": func() { s.mayRenew(ctx, nil) },
+	} {
+		if n := testing.AllocsPerRun(100, do); n != 0 {
+			t.Errorf("%s costs %v allocations for users that are not in force, want none", name, n)
+		}
+	}
+}
+
 // A call that needs a user is refused to nobody before its handler sees it, whatever the handler does.
 func TestNobodyIsRefusedBeforeACallIsHandled(t *testing.T) {
 	s := serveUsers(t, Config{})

@@ -108,6 +108,9 @@ func (s *electionServer) Observe(r *v3electionpb.LeaderRequest, stream v3electio
 	if err := s.backend.Barrier(ctx); err != nil {
 		return toStatus(err)
 	}
+	if err := s.permit(ctx, holderOf(r.Name)); err != nil { // a token that is old is refused at the begin
+		return toStatus(err)
+	}
 	key, end := contenders(r.Name)
 	send := func(leader *mvccpb.KeyValue, revision int64) error {
 		if err := s.permit(s.asNow(ctx), holderOf(r.Name)); err != nil { // it may have changed since

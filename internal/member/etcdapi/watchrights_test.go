@@ -2,13 +2,17 @@ package etcdapi
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"go.etcd.io/etcd/api/v3/authpb"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3election/v3electionpb"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/tenure-lease/tenure/internal/member/caller"
 	"github.com/tenure-lease/tenure/internal/member/watch"
 )
 
@@ -169,6 +173,29 @@ func TestWaitingCallersAreJudgedAgain(t *testing.T) {
 			t.Errorf("contenders are left by a call that was refused: %d", left)
 		}
 		s.be(t, &pb.DeleteRangeRequest{Key: []byte("a/lock/"), RangeEnd: []byte("a/lock0")})
+	}
+}
+
+// observing is a stream of an observer that is not there.
+type observing struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (o observing) Context() context.Context                { return o.ctx }
+func (o observing) Send(*v3electionpb.LeaderResponse) error { return errors.New("sent") }
+
+// A token of before a change of users does not begin to observe, as it reads no key.
+func TestOldTokensDoNotObserve(t *testing.T) {
+	s := serveUsers(t, Config{})
+	s.be(t, &pb.PutRequest{Key: []byte("a/e/1")})
+	for age, want := range map[uint64]error{0: errors.New("sent"), 1: rpctypes.ErrGRPCAuthOldRevision} {
+		c := callerNow(s, "ann")
+		c.Revision -= age
+		err := (&electionServer{Server: s.server}).Observe(&v3electionpb.LeaderRequest{Name: []byte("a/e")}, observing{ctx: caller.With(t.Context(), c)})
+		if err == nil || err.Error() != want.Error() {
+			t.Errorf("with a token that is %d changes old: %v, want %v", age, err, want)
+		}
 	}
 }
 
