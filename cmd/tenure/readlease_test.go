@@ -16,10 +16,13 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/tenure-lease/tenure/api/readleasepb"
 	"github.com/tenure-lease/tenure/internal/cli"
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
+	"github.com/tenure-lease/tenure/internal/state/alarm"
+	"github.com/tenure-lease/tenure/internal/state/auth"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
@@ -114,12 +117,15 @@ func (s *story) serve(t *testing.T, l net.Listener, id uint64, leases etcdapi.Re
 	serveUntilEnd(t, g, l)
 }
 
-func (m *teller) ID() uint64             { return m.id }
-func (m *teller) ClusterID() uint64      { return 0xc1 }
-func (m *teller) View() kv.View          { return kv.New().View() }
-func (m *teller) Shown() <-chan struct{} { return nil }
-func (m *teller) Members() []*pb.Member  { return m.members }
-func (m *teller) Status() etcdapi.Status { return etcdapi.Status{} }
+func (m *teller) ID() uint64                                              { return m.id }
+func (m *teller) ClusterID() uint64                                       { return 0xc1 }
+func (m *teller) ViewFor(context.Context, proto.Message) (kv.View, error) { return m.View(), nil }
+func (m *teller) View() kv.View                                           { return kv.New().View() }
+func (m *teller) Users() *auth.State                                      { return auth.New() }
+func (m *teller) Alarms() *alarm.State                                    { return alarm.New() }
+func (m *teller) Shown() <-chan struct{}                                  { return nil }
+func (m *teller) Members() []*pb.Member                                   { return m.members }
+func (m *teller) Status() etcdapi.Status                                  { return etcdapi.Status{} }
 
 // Barrier is what takes a leader.
 func (m *teller) Barrier(context.Context) error {
