@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -171,6 +172,9 @@ func TestServeSettingsThatMakeNoSense(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			args := append([]string{"--data-dir", t.TempDir(), "--listen-peer-urls", "http://127.0.0.1:0"}, tt.args...)
+			if !slices.Contains(args, "--listen-client-urls") {
+				args = append(args, "--listen-client-urls", "http://127.0.0.1:0")
+			}
 			o, err := parse(t, args, tt.environ)
 			if err == nil {
 				var s *server.Server
