@@ -43,7 +43,6 @@ RACE := $(shell go list ./... | grep -E '/(kv|broadcast|clock|driver|register|wa
 SLOW ?= $(foreach p,$(RACE),$(if $(findstring /examples/,$p),$p)) %/holder/etcd %/holder/flease %/register/redis %/cmd/tenure %/cmd/tenure-lab %/register/file %/node
 race: ## race detector on the packages with goroutines; SLOW= leaves nothing out
 	go test -race -timeout 1h -skip "^TestMutants$$" $(filter-out $(SLOW),$(RACE))
-	$(if $(SLOW),go test -race -short -skip "^TestMutants$$" ./internal/holder/etcd)
 
 # A test that waits for something may fail by chance, most of all on a machine that has much
 # else to do: so six packages run at a time.
@@ -63,7 +62,7 @@ vet: ## vet and staticcheck
 
 MODULES := $(filter-out ./go.mod,$(shell find . -name go.mod -not -path './.git/*' -not -path '*/testdata/*'))
 modules: ## build, vet and test (-short) every other Go module in the repository
-	@for m in $(MODULES); do d=$$(dirname $$m); echo "-- $$d"; (cd $$d && go vet ./... && go test -short ./...) || exit 1; done
+	@for m in $(MODULES); do d=$$(dirname $$m); echo "-- $$d"; (cd $$d && go vet ./... && go test -p 3 -short ./...) || exit 1; done
 
 modules-long: ## the same without -short: the whole differential test, torture, peers; for hours
 	@bad=; for m in $(MODULES); do d=$$(dirname $$m); echo "-- $$d"; (cd $$d && go test -count=1 -timeout 3h -skip '^TestReadTorture$$' ./...) || bad="$$bad $$d"; done; [ -z "$$bad" ] || { echo "failed:$$bad"; exit 1; }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tenure-lease/tenure/compat/server"
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
+	"github.com/tenure-lease/tenure/internal/state/auth"
 )
 
 // kindEcho is this program as a server that knows nothing and answers at once: the
@@ -40,8 +41,12 @@ type echoBackend struct{ etcdapi.Backend }
 
 const echoID = 1
 
+var noUsers = auth.New()
+
 func (echoBackend) ID() uint64        { return echoID }
 func (echoBackend) ClusterID() uint64 { return echoID }
+
+func (echoBackend) Users() *auth.State { return noUsers }
 
 func (echoBackend) Leader() (id, term uint64, lostFor time.Duration) { return echoID, 1, 0 }
 
