@@ -369,7 +369,7 @@ func TestBareElectorStops(t *testing.T) {
 	}
 }
 
-// Whatever cannot be kept is refused in words.
+// A record that cannot be kept is refused in words.
 func TestRefusals(t *testing.T) {
 	bubble(t, func(t *testing.T, f leasetest.Fixture, a, b tenure.Leaser, h *history) {
 		record := resourcelock.LeaderElectionRecord{HolderIdentity: "a", LeaseDurationSeconds: 15}

@@ -113,7 +113,7 @@ func TestTableOfASnapshot(t *testing.T) {
 	}
 }
 
-// What was restored is told in a sentence, and another tells of keys that have lost their lease.
+// A sentence tells of the restored state, and another tells of keys that have lost their lease.
 func TestWhatWasRestored(t *testing.T) {
 	for orphans, more := range map[int]string{0: "", 1: "1 keys had a lease that is not in the file: they stay, without a lease\n", 7: "7 keys had a lease that is not in the file: they stay, without a lease\n"} {
 		var b strings.Builder
@@ -137,7 +137,7 @@ func (m partOfSnapshot) Snapshot(_ *pb.SnapshotRequest, s pb.Maintenance_Snapsho
 	return rpctypes.ErrGRPCTimeout
 }
 
-// A snapshot is there whole or not at all, and the exit code says why. What is there is not written over, be it a link to nothing.
+// A snapshot is there whole or not at all, and the exit code says why. A file that is there is not written over, nor is a link to nothing.
 func TestASnapshotIsWholeOrNotThere(t *testing.T) {
 	dir := t.TempDir()
 	at, file, _ := savedFile(t, dir)

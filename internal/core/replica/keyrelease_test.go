@@ -140,7 +140,7 @@ func TestWhoFindsOutWhatIsReleased(t *testing.T) {
 	}
 }
 
-// What touches nothing is released as far as a majority has the log in this term, for the next leader has it.
+// An entry that touches nothing is released as far as a majority has the log in this term, for the next leader has it.
 func TestEntriesThatTouchNothing(t *testing.T) {
 	k := &keyReader(9).reads.keys
 	for i := uint64(10); i <= 13; i++ {
@@ -153,7 +153,7 @@ func TestEntriesThatTouchNothing(t *testing.T) {
 }
 
 // All is released up to the first entry that is held, a fence or not. Nothing that is released is remembered
-// then, and of divisions the last released one and those behind it are. What was released stays so.
+// then, and of divisions the last released one and those behind it are. A released index stays released.
 func TestHowFarAllIsReleased(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

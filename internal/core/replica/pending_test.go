@@ -115,7 +115,7 @@ func TestMembersAreNamedInOrder(t *testing.T) {
 	}
 }
 
-// What a record promises is no news any more. What is written at once is waited for, as all that is handed out is.
+// A record's promise is no news any more. A record that is written at once is waited for, as all that are handed out.
 func TestWhatIsWaitedFor(t *testing.T) {
 	hard := &raftpb.HardState{Term: new(uint64(2)), Commit: new(uint64(9))}
 	for _, tt := range []struct {

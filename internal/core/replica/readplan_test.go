@@ -400,8 +400,8 @@ func TestWhatIsCounted(t *testing.T) {
 }
 
 // A leadership begins once an entry of it is released. It begins with the division that the log has last, to which
-// the leader itself is added at once, and with nothing else of the leadership before. What this member has counted
-// outlasts it.
+// the leader itself is added at once, and with nothing else of the leadership before. The counts of this member
+// outlast it.
 func TestWhatALeadershipPlansFrom(t *testing.T) {
 	r, p := plannerOfThree()
 	r.now = machine.Mono(time.Hour)
@@ -464,7 +464,7 @@ func TestWhatALeadershipPlansFrom(t *testing.T) {
 }
 
 // Learners tell counts and hold keys as voters do. Of counts for a plan that is not made, the latest are kept.
-// What was told does not change with what a member measures later.
+// A report that was made does not change with later measurements.
 func TestCountsOfAllMembers(t *testing.T) {
 	r, p := plannerOfThree()
 	r.reads.voters, r.reads.learners = []machine.NodeID{1, 2}, []machine.NodeID{3}

@@ -137,8 +137,8 @@ func TestAFormerMemberIsNotHeard(t *testing.T) {
 	}
 }
 
-// What the Applier reports is visible as far as it is released: its members, and the leases for which asks wait. All that
-// is released is shown at once. What is known of users and of a removal stays known.
+// The reports of the Applier are visible as far as they are released: its members, and the leases for which asks wait. All that
+// is released is shown at once. Users and a removal, once known, stay known.
 func TestWhatIsShown(t *testing.T) {
 	r := keyReader(9)
 	r.raft, r.tail = newStage(t).members[0].r.raft, newTail(nil, snapshotAt(4, 1), nil, 1000)

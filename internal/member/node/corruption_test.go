@@ -148,7 +148,7 @@ func TestHashesOfOtherHistories(t *testing.T) {
 func TestWhatCannotBeCompared(t *testing.T) {
 	c := corruptible(t)
 	lead, other := c.nodes[0], machine.NodeID(c.nodes[1].ID())
-	// What is not reached yet has no answer.
+	// A revision that is not reached yet has no answer.
 	for rev, wait := range map[int64]time.Duration{2: 20 * time.Second, 5: 20 * time.Second, 99: time.Second} {
 		ctx, cancel := context.WithTimeout(t.Context(), wait)
 		h, err := lead.hashOf(ctx, other, rev)

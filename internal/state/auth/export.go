@@ -20,8 +20,8 @@ func (s *State) Export() (users []*authpb.User, roles []*authpb.Role) {
 }
 
 // Import makes a state of users and roles, in any order, at a revision. Permissions of the same range,
-// of which etcd may have several, are joined. What a user proved before
-// that revision does not count. It fails as Decode does, and with ErrLimit.
+// of which etcd may have several, are joined. The proofs of a user from before
+// that revision do not count. It fails as Decode does, and with ErrLimit.
 func Import(enabled bool, revision uint64, users []*authpb.User, roles []*authpb.Role) (*State, error) {
 	s := &State{enabled: enabled, revision: revision, since: revision}
 	for _, r := range roles {

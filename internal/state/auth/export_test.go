@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// What is exported makes the same state again, in which older proofs do not count.
+// An export makes the same state again, in which older proofs do not count.
 func TestExport(t *testing.T) {
 	s := New()
 	for _, m := range []proto.Message{
