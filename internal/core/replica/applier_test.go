@@ -423,7 +423,7 @@ func TestAClusterThatBeginsWithAState(t *testing.T) {
 	snap.Release()
 }
 
-// A batch that is found under another term than it was meant for changes nothing, whoever has sent it. Only its sender,
+// A batch that is found under another term than it was meant for changes nothing, at any member. Only its sender,
 // in the life in which it sent it, hears of its fate.
 func TestBatchesOfAnotherTerm(t *testing.T) {
 	for _, tt := range []struct {

@@ -29,7 +29,7 @@ func (s *authServer) AuthDisable(ctx context.Context, r *pb.AuthDisableRequest) 
 	return propose[*pb.AuthDisableResponse](ctx, s.Server, r)
 }
 
-// AuthStatus tells whether users are in force, to everybody.
+// AuthStatus tells everybody whether users are in force.
 func (s *authServer) AuthStatus(ctx context.Context, _ *pb.AuthStatusRequest) (*pb.AuthStatusResponse, error) {
 	if err := s.backend.Barrier(ctx); err != nil {
 		return nil, toStatus(err)

@@ -28,7 +28,8 @@ type watchRights struct {
 	refused map[int64]bool // watches that are canceled, which the client has not been told yet
 }
 
-// usersAt tells whether users have changed: to put them in force counts no revision.
+// usersAt is compared to learn whether users have changed. The revision alone does not say: it stays the same when
+// users are put in force.
 type usersAt struct {
 	enabled  bool
 	revision uint64

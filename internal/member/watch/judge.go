@@ -2,32 +2,12 @@ package watch
 
 import (
 	"context"
-
-	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
 // Refuse answers, in its turn, a watch that its client may not have, for a reason. Errors are
 // those of Create.
 func (s *Stream) Refuse(ctx context.Context, reason string) error {
-	if err := s.begin(ctx); err != nil {
-		return err
-	}
-	h := s.hub
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if s.ended() { // since begin
-		<-s.controls
-		return ErrClosed
-	}
-	h.dispatch()
-	if h.at == 0 {
-		<-s.controls
-		return kv.ErrNoState
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.push(item{kind: refused, revision: h.at, reason: reason})
-	return nil
+	return s.answer(ctx, func() { s.push(item{kind: refused, revision: s.hub.at, reason: reason}) })
 }
 
 // Judge cancels the watchers whose ranges their client may not watch any more, each with the

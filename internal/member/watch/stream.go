@@ -86,6 +86,11 @@ func (s *Stream) begin(ctx context.Context) error {
 // about the stream, not about the watch: kv.ErrNoState while the hub has no state, by
 // which it could say which revision is now.
 func (s *Stream) Create(ctx context.Context, r *pb.WatchCreateRequest) error {
+	return s.answer(ctx, func() { s.create(r) })
+}
+
+// answer has an answer pushed in its turn, with the hub and the stream locked.
+func (s *Stream) answer(ctx context.Context, push func()) error {
 	if err := s.begin(ctx); err != nil {
 		return err
 	}
@@ -103,10 +108,16 @@ func (s *Stream) Create(ctx context.Context, r *pb.WatchCreateRequest) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	push()
+	return nil
+}
+
+func (s *Stream) create(r *pb.WatchCreateRequest) {
+	h := s.hub
 	w, err := s.admit(r)
 	if err != nil {
 		s.push(item{kind: refused, revision: h.at, reason: err.Error()})
-		return nil
+		return
 	}
 	s.push(item{kind: created, revision: h.at, watcher: w})
 	h.watchers++
@@ -120,7 +131,6 @@ func (s *Stream) Create(ctx context.Context, r *pb.WatchCreateRequest) error {
 		s.behind++
 		s.push(item{kind: behind, watcher: w})
 	}
-	return nil
 }
 
 // admit makes the watcher that is asked for, in etcd's order of checks. The
