@@ -161,6 +161,9 @@ func TestAlarmsWaitForAllMembers(t *testing.T) {
 		t.Error("there were alarms, says a state without any")
 	}
 	judge(t, fresh, auth.Caller{}, raise(1, pb.AlarmType_NOSPACE))
+	if in, _ := fresh.Take(); !in.AlarmsUsed || in.UsersUsed {
+		t.Errorf("of a state with an alarm and no users it is told that there were alarms: %v, and users: %v", in.AlarmsUsed, in.UsersUsed)
+	}
 	r.alarmsUsed = false
 	r.onApplied(Applied{AlarmsUsed: fresh.Restored().AlarmsUsed})
 	if !r.alarmsUsed {

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"bytes"
 	"maps"
 	"reflect"
 	"slices"
@@ -149,6 +150,24 @@ func TestForwardedBatches(t *testing.T) {
 	last := r.last
 	if r.onForward(2, m); r.last != last || len(r.sends) != 2 {
 		t.Errorf("a batch that was refused for want of room comes again, and the log grows by %d; %d refusals are sent, want 2", r.last-last, len(r.sends))
+	}
+}
+
+// A leader whose followers take nothing refuses entries beyond a quarter of the tail, so that a follower that comes back
+// has little to take in.
+func TestHowMuchALeaderAppendsUncommitted(t *testing.T) {
+	s := newStage(t)
+	for _, command := range []string{"elect 1", "pass 200ms"} {
+		s.do(command)
+	}
+	r := s.members[0].r
+	entry := (&batch{Term: r.term, From: 1, Boot: 1, Seq: 9, Requests: []Propose{{ID: 1, Body: bytes.Repeat([]byte("x"), 1<<20)}}}).encode()
+	taken := 0
+	for r.append(r.term, entry, nil) {
+		taken += len(entry)
+	}
+	if quarter := r.cfg.MaxTailBytes / 4; taken < quarter-len(entry) || taken > quarter {
+		t.Errorf("a leader takes %d bytes that nobody has confirmed, want a quarter of %d", taken, r.cfg.MaxTailBytes)
 	}
 }
 

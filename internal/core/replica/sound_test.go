@@ -433,6 +433,13 @@ func TestWhatAMessageLeavesBehind(t *testing.T) {
 	if f.least != commit+1 {
 		t.Errorf("a message may have cut the log to %d, and it reaches %d at least", commit+1, f.least)
 	}
+	f.stepRaft(1, &raftpb.Message{
+		Type: raftpb.MsgSnap.Enum(), From: new(uint64(1)), To: new(uint64(2)), Term: new(f.term),
+		Snapshot: &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{Index: new(commit + 9), Term: new(f.term), ConfState: &raftpb.ConfState{Voters: []uint64{1, 2, 3}}}},
+	})
+	if f.least != commit+1 {
+		t.Errorf("a snapshot of entry %d may not have been taken, and the log reaches %d at least, want %d", commit+9, f.least, commit+1)
+	}
 
 	r := s.members[0].r
 	for _, term := range []uint64{r.term - 1, r.term} {

@@ -43,6 +43,10 @@ func TestWhatAMemberBeginsWith(t *testing.T) {
 	if r.visible != 10 || r.visibleTerm != 3 || r.term != 5 || r.last != 12 || r.least != 12 || r.now != 77 || r.self != 1 {
 		t.Errorf("a member begins in term %d at %v as %d, with all up to %d of term %d visible, and a log up to %d, %d at least", r.term, r.now, r.self, r.visible, r.visibleTerm, r.last, r.least)
 	}
+	rl := &r.reads
+	if rl.committed != 11 || rl.received != 11 || rl.durable != 11 || rl.handedOut != 10 {
+		t.Errorf("it begins with all up to %d committed, %d received, %d on disk and %d to be applied", rl.committed, rl.received, rl.durable, rl.handedOut)
+	}
 	if got := r.raft.BasicStatus(); got.Applied != 10 || got.HardState.GetCommit() != 11 || got.HardState.GetVote() != 2 {
 		t.Errorf("raft begins with %+v, want all up to 10 applied", got)
 	}
