@@ -86,7 +86,7 @@ func (ls *leases) nextMarks() []*pb.LeaseCheckpoint {
 func (r *Replica) turnLeases() {
 	ls := &r.leases
 	if len(ls.known) > 0 {
-		r.asks.answerParked(ls.load(r.now))
+		ls.load(r.now)
 	}
 	if len(ls.known) == 0 && ls.starting(r.moment) {
 		if ls.start(r.moment); ls.ticking {

@@ -37,6 +37,7 @@ func TestAnotherLeadership(t *testing.T) {
 		r.forwards, r.levels = map[asker]*fates{{2, 1}: {}}, levels{2: 1}
 		r.proposals.refusal = true
 		r.leases.ticking = true
+		r.now, r.leadership.since = 77, 33
 		r.rounds = rounds{id: 4, flying: []round{{id: 3}}, inbox: []question{{round: 1}}, late: []lateRounds{{index: 11}}, wait: 1}
 		waits := &keyRead{ReadKeys: ReadKeys{ID: 1}, known: true, asked: true, committed: true, need: 12}
 		rl.keys.reads = []*keyRead{waits}
@@ -48,6 +49,9 @@ func TestAnotherLeadership(t *testing.T) {
 		}
 		if len(r.forwards)+len(r.levels) > 0 || r.levels == nil || r.proposals.refusal || r.leases.ticking {
 			t.Errorf("%s: of the leadership before there are %d fates and the levels %v; batches wait: %v; time is counted: %v", tt.name, len(r.forwards), r.levels, r.proposals.refusal, r.leases.ticking)
+		}
+		if r.leadership.since != 77 {
+			t.Errorf("%s: it counts from %v, want 77", tt.name, r.leadership.since)
 		}
 		if want := (rounds{id: 4}); !reflect.DeepEqual(r.rounds, want) || waits.known || waits.asked {
 			t.Errorf("%s: rounds go on as %+v, want %+v; a read that waits for what another leader had is %+v", tt.name, r.rounds, want, *waits)

@@ -107,8 +107,8 @@ func (ls *leases) init(known []leaseChange) {
 }
 
 // load takes in the next slice of a snapshot's leases, and what happened since
-// with the last one.
-func (ls *leases) load(now machine.Mono) []parkedAnswer {
+// with the last one. No ask is parked before.
+func (ls *leases) load(now machine.Mono) {
 	n := min(len(ls.known), slice)
 	for _, c := range ls.known[:n] {
 		l := &lease{id: c.ID, ttl: c.TTL * 1000}
@@ -119,11 +119,11 @@ func (ls *leases) load(now machine.Mono) []parkedAnswer {
 		ls.heap.add(l)
 	}
 	if ls.known = ls.known[n:]; len(ls.known) > 0 {
-		return nil
+		return
 	}
 	late := ls.late
 	ls.known, ls.late = nil, nil
-	return ls.changed(now, late)
+	ls.changed(now, late)
 }
 
 // starting reports whether this leader has yet to give some leases their time. It

@@ -140,6 +140,7 @@ func TestLeasesLoadInSlices(t *testing.T) {
 	for id := int64(1); id <= n; id++ {
 		known = append(known, leaseChange{ID: id, TTL: 60})
 	}
+	known[3].Checkpoint = 1
 	a := newAlone(t, known)
 	ls := &a.r.leases
 	if alarm := a.turn(); alarm != a.now || len(ls.table) != slice {
@@ -154,7 +155,7 @@ func TestLeasesLoadInSlices(t *testing.T) {
 		leaseChange{ID: n, Kind: leaseGranted, TTL: 5},
 		leaseChange{ID: n - 1, Kind: leaseGone},
 		leaseChange{ID: n - 2, Kind: leaseCheckpointed, Checkpoint: 7000},
-	), AskLease{ID: 1, Lease: n}, AskLease{ID: 2, Lease: n - 1}, AskLease{ID: 3, Lease: n - 2})
+	), AskLease{ID: 1, Lease: n}, AskLease{ID: 2, Lease: n - 1}, AskLease{ID: 3, Lease: n - 2}, AskLease{ID: 4, Lease: 4})
 	for range 10 {
 		a.turn(labstage.Wake{})
 	}
@@ -163,6 +164,7 @@ func TestLeasesLoadInSlices(t *testing.T) {
 		{ID: 1, Lease: n, TTL: 5000, Remaining: 5000},
 		{ID: 2, Lease: n - 1},
 		{ID: 3, Lease: n - 2, TTL: 60000, Remaining: 7000},
+		{ID: 4, Lease: 4, TTL: 60000, Remaining: 1},
 	}
 	if !slices.Equal(a.answers, want) {
 		t.Errorf("answers %v, want %v", a.answers, want)

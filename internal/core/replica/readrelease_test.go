@@ -204,6 +204,11 @@ func TestAnAccountBeginsWithASnapshot(t *testing.T) {
 		t.Errorf("while a snapshot of 20 is loaded: in key order %v, loading %v, blind %v, released through %d, want 9; unknown up to %d, divisions %+v",
 			k.on, k.loading, k.blind, k.through, k.unknown, k.confs)
 	}
+	ahead := keyReader(25)
+	ahead.reads.committed, ahead.last = 25, 25
+	if ahead.reads.noteSnapshot(ahead.moment, &ahead.effects, 20); !ahead.reads.keys.blind {
+		t.Error("while a snapshot of 20 is loaded, at a member that knows 25 to be released, its keys count as known")
+	}
 	body, err := EncodeRequest(wrapperspb.Bytes(division(t).Encode()))
 	if err != nil {
 		t.Fatal(err)

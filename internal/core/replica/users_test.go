@@ -204,6 +204,10 @@ func TestBatchesWithCallers(t *testing.T) {
 	if p := plain.encode(); p[0] != entryVersion || hasCallers(p) {
 		t.Errorf("a batch without callers is of version %d, want %d", p[0], entryVersion)
 	}
+	last := &batch{Requests: []Propose{{ID: 1, Body: putOf(t, "k")}, {ID: 2, Body: putOf(t, "l"), Caller: auth.Caller{User: "ann", Revision: 3}}}}
+	if back, err := decodeBatch(last.encode()); err != nil || len(back.Requests) != 2 || back.Requests[1].Caller != last.Requests[1].Caller {
+		t.Errorf("a batch of which only the last request has a caller is read as %+v, %v", back, err)
+	}
 	p := called.encode()
 	if p[0] != 4 || !hasCallers(p) || isKept(p) || soundBatch(p) != nil {
 		t.Errorf("a batch with callers is of version %d, want 4; sound: %v", p[0], soundBatch(p))

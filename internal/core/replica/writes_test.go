@@ -82,6 +82,33 @@ func TestWhatATickWrites(t *testing.T) {
 	}
 }
 
+// A commit index that was told without a record is written with the next one, unless that has a newer.
+func TestNewsAreWrittenWithTheNextRecord(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		commit *uint64
+		want   uint64
+	}{
+		{"entries alone", nil, 9},
+		{"entries and a newer commit index", new(uint64(10)), 10},
+	} {
+		r := newStage(t).members[0].r
+		r.writes.news, r.persists = &raftpb.HardState{Term: new(uint64(5)), Commit: new(uint64(9))}, nil
+		m := &raftpb.Message{Type: raftpb.MsgStorageAppend.Enum(), Entries: []*raftpb.Entry{entryAt(r.last+1, 5, 0)}, Commit: tt.commit}
+		if tt.commit != nil {
+			m.Term, m.Vote = new(uint64(5)), new(uint64(3))
+		}
+		r.write(m)
+		if len(r.persists) != 1 || len(r.persists[0].Record.(Record).Entries) != 1 {
+			t.Fatalf("%s: written as %+v", tt.name, r.persists)
+		}
+		hard := r.persists[0].Record.(Record).HardState
+		if hard.GetCommit() != tt.want || hard.GetTerm() != 5 || hard.GetVote() != m.GetVote() || r.writes.news != nil {
+			t.Errorf("with %s, %v is written with them, want commit index %d; %v is left", tt.name, hard, tt.want, r.writes.news)
+		}
+	}
+}
+
 // A snapshot that arrives is written, its owner puts it in the place of the state, and the log ends
 // with it.
 func TestTheLogEndsWithASnapshot(t *testing.T) {
