@@ -455,3 +455,11 @@ func TestBatchesOfAnotherTerm(t *testing.T) {
 		}
 	}
 }
+
+// The end of a snapshot is told to the store, which holds its keys until then.
+func TestASnapshotIsReleased(t *testing.T) {
+	n := 0
+	if (Snapshot{release: func() { n++ }}).Release(); n != 1 {
+		t.Errorf("the store is told %d times that a snapshot is done with", n)
+	}
+}

@@ -3,6 +3,7 @@ package replica
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/raft/v3/raftpb"
@@ -178,6 +179,8 @@ func TestWhatACommittedChangeDoes(t *testing.T) {
 		{"a voter", []uint64{1, 2, 3}, nil, changeEntry(t, index, 1, AddMember(4, nil, false)), "[1 2 3 4] []", true, true},
 		{"a promotion", []uint64{1, 2}, []uint64{3}, changeEntry(t, index, 1, PromoteMember(3)), "[1 2 3] []", true, true},
 		{"a removal", []uint64{1, 2, 3}, nil, changeEntry(t, index, 1, RemoveMember(3)), "[1 2] []", false, true},
+		{"the removal of the first voter", []uint64{1, 2, 3}, nil, changeEntry(t, index, 1, RemoveMember(1)), "[2 3] []", false, true},
+		{"the removal of a learner from a single voter", []uint64{2}, []uint64{3}, changeEntry(t, index, 1, RemoveMember(3)), "[2] []", false, true},
 		{"another place", []uint64{1, 2, 3}, nil, changeEntry(t, index, 1, UpdateMember(3, nil)), "[1 2 3] []", false, true},
 		{"one that cannot be read", []uint64{1, 2, 3}, nil, unreadable, "[1 2 3] []", false, false},
 		{"the removal of the last voter", []uint64{2}, []uint64{3}, changeEntry(t, index, 1, RemoveMember(2)), "[2] [3]", false, false},
@@ -195,6 +198,46 @@ func TestWhatACommittedChangeDoes(t *testing.T) {
 		}
 		if written := len(r.persists) == 1 && r.persists[0].Record.(Record).HardState == news; written != tt.written || (r.writes.news == nil) != written {
 			t.Errorf("behind %s, that it is committed is written at once: %v, want %v", tt.name, r.persists, tt.written)
+		}
+	}
+}
+
+// A member that was never heard of is not active, not even when the clock has just begun.
+func TestWhichMembersAreActive(t *testing.T) {
+	r := newStage(t).members[0].r
+	patience := r.cfg.electionTimeout()
+	r.now = 1
+	r.heard = map[machine.NodeID]machine.Mono{2: 1}
+	if r.active(3) || !r.active(2) {
+		t.Errorf("of members 2 and 3 only 2 was heard of, and they are active: %v, %v", r.active(2), r.active(3))
+	}
+	for late, want := range map[time.Duration]bool{patience: true, patience + 1: false} {
+		if r.now = machine.Mono(1).Add(late); r.active(2) != want {
+			t.Errorf("%v after a member was heard of it is active: %v, with %v of patience", late, r.active(2), patience)
+		}
+	}
+}
+
+// A change is appended in the term that it is for, by that term's leader.
+func TestAChangeOfAnotherTerm(t *testing.T) {
+	s := newStage(t)
+	for _, command := range []string{"elect 1", "pass 200ms"} {
+		s.do(command)
+	}
+	change := AddMember(9, []string{"http://9:1"}, true)
+	for i, m := range s.members {
+		r := m.r
+		for term, want := range map[uint64]verdict{r.term - 1: notNow, r.term + 1: notNow} {
+			if got := r.appendChange(term, change); got != want {
+				t.Errorf("member %d in term %d appends a change of term %d: %v", i+1, r.term, term, got)
+			}
+		}
+		want := notNow
+		if i == 0 {
+			want = accepted
+		}
+		if last := r.last; r.appendChange(r.term, change) != want || (r.last == last+1) != (want == accepted) {
+			t.Errorf("member %d appends a change, of which it is told %v, and its log ends at %d, %d before", i+1, want, r.last, last)
 		}
 	}
 }

@@ -49,6 +49,7 @@ func TestMembersThatHoldUp(t *testing.T) {
 		{"nothing is held", func(*keyOrder) {}, nil},
 		{"an entry of one member's keys", func(k *keyOrder) { k.missed[0].entries = []uint64{12} }, []machine.NodeID{3}},
 		{"an entry of everyone's keys", func(k *keyOrder) { k.missed[1].entries = []uint64{12} }, []machine.NodeID{2, 3}},
+		{"the last entry that is committed", func(k *keyOrder) { k.missed[0].entries = []uint64{13} }, []machine.NodeID{3}},
 		{"an entry that is not committed", func(k *keyOrder) { k.missed[0].entries, k.missed[1].entries = []uint64{14}, []uint64{14} }, nil},
 		{"an entry that all have", func(k *keyOrder) { k.missed[1].entries = []uint64{10} }, nil},
 		{"an entry that one has", func(k *keyOrder) { k.missed[1].entries = []uint64{11} }, []machine.NodeID{3}},

@@ -255,3 +255,16 @@ func TestReadersGoByWhatIsInForce(t *testing.T) {
 		}
 	}
 }
+
+// Readers look through a bounded number of keys. With more of them, they ask the machine.
+func TestReadersLookThroughABoundedNumberOfKeys(t *testing.T) {
+	for _, n := range []int{maxInvisible, maxInvisible + 1} {
+		r := keyReader(9)
+		for i := range n {
+			r.reads.keys.appended(entryOfPuts(t, 2, uint64(10+i), "k"))
+		}
+		if _, ok := r.reads.keyLease(r.moment); ok != (n <= maxInvisible) {
+			t.Errorf("with %d keys that are not visible, readers go by the lease: %v", n, ok)
+		}
+	}
+}

@@ -390,3 +390,45 @@ func TestWhatOutlastsAnAccount(t *testing.T) {
 		t.Errorf("an account of 20, released up to 15, begins on %v, blind %v up to %d, released up to %d, with the divisions %+v", k.on, k.blind, k.unknown, k.through, k.confs)
 	}
 }
+
+// Entries are missed together if the same members hold their keys, and the same leader keeps them. No holders are
+// not the same as all members.
+func TestEntriesThatAreMissedTogether(t *testing.T) {
+	r := keyReader(9)
+	k := &r.reads.keys
+	ids := func(list ...machine.NodeID) []machine.NodeID { return append([]machine.NodeID{}, list...) }
+	for i := range uint64(7) {
+		k.log.Add(entryOfPuts(t, 2, 10+i, "k"), nil)
+	}
+	k.noteMissing(10, ids(2, 3), keeper{})
+	k.noteMissing(11, ids(2), keeper{})
+	k.noteMissing(12, nil, keeper{})
+	k.noteMissing(13, ids(), keeper{})
+	k.noteMissing(14, ids(2, 3), keeper{1, 2})
+	k.noteMissing(15, ids(2, 3), keeper{})
+	k.noteMissing(99, ids(2, 3), keeper{}) // it touches nothing
+	want := []missed{
+		{holders: ids(2, 3), entries: []uint64{10, 15}}, {holders: ids(2), entries: []uint64{11}}, {entries: []uint64{12}},
+		{holders: ids(), entries: []uint64{13}}, {holders: ids(2, 3), by: keeper{1, 2}, entries: []uint64{14}},
+	}
+	if !reflect.DeepEqual(k.missed, want) {
+		t.Errorf("entries are missed as %+v, want %+v", k.missed, want)
+	}
+}
+
+// An entry that depends on others is released behind them, and forgotten among those that wait.
+func TestNothingIsKeptOfReleasedDependents(t *testing.T) {
+	r := keyReader(9)
+	k := &r.reads.keys
+	for i := range uint64(3) {
+		k.appended(entryOfPuts(t, 2, 10+i, "k"))
+	}
+	for _, i := range []uint64{12, 11} {
+		if k.assured(i); !k.log.held(i) {
+			t.Errorf("entry %d is released before one that it depends on", i)
+		}
+	}
+	if k.assured(10); k.log.held(10) || k.log.held(11) || k.log.held(12) || len(k.behind) > 0 {
+		t.Errorf("all are assured, and of entries 10 to 12 are held: %v, %v, %v; some wait: %v", k.log.held(10), k.log.held(11), k.log.held(12), k.behind)
+	}
+}

@@ -397,3 +397,20 @@ func TestNoReadBehindAHiddenSnapshot(t *testing.T) {
 		t.Errorf("of a snapshot that is released, reads are answered %+v, want two", got)
 	}
 }
+
+// A read of one key is not served under the lease of a member that does not hold the key, and is if it does.
+func TestAReadOfAKeyThatIsNotHeld(t *testing.T) {
+	for _, tt := range []struct {
+		key   string
+		local bool
+	}{{"a", true}, {"x", false}} {
+		r := keyReader(9)
+		r.raft = newStage(t).members[0].r.raft
+		k := &r.reads.keys
+		k.confs[0].setting.cells = division(t) // this member holds no key from m on
+		k.read(r.now, ReadKeys{ID: 5, Keys: keyspan.Set{{Key: []byte(tt.key)}}})
+		if serve(r, machine.Never); (len(r.outcomes) == 1) != tt.local || len(k.reads) > 0 && k.reads[0].known {
+			t.Errorf("a read of %s is served as %+v, want that it is: %v", tt.key, r.outcomes, tt.local)
+		}
+	}
+}

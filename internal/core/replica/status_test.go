@@ -123,6 +123,17 @@ func TestConfigDefaultsAndLimits(t *testing.T) {
 	if l := c.ReadLeases; l.TTL != 200*time.Millisecond || l.Idle != 10*time.Second || l.PlanEvery != 5*time.Second {
 		t.Errorf("by default: %+v", l)
 	}
+	given := fresh()
+	given.MaxEntryBytes, given.MaxTailBytes, given.MaxLearners = 3, 5, 7
+	given.ReadLeases.TTL, given.ReadLeases.Idle, given.ReadLeases.PlanEvery = time.Second, time.Minute, time.Hour
+	given.Restored.Roster.Memberships = quorumlease.Memberships{{Index: 1, Voters: []machine.NodeID{4}}}
+	if err := given.validate(); err != nil {
+		t.Fatal(err)
+	}
+	if l := given.ReadLeases; given.MaxEntryBytes != 3 || given.MaxTailBytes != 5 || given.MaxLearners != 7 || l.TTL != time.Second || l.Idle != time.Minute ||
+		l.PlanEvery != time.Hour || given.Restored.Roster.Memberships[0].Voters[0] != 4 {
+		t.Errorf("of what is set, this is left: %+v", given)
+	}
 	m := c.Restored.Roster.Memberships
 	if len(m) != 1 || m[0].Index != 1 || !slices.Equal(m[0].Voters, []machine.NodeID{1, 2}) || !slices.Equal(m[0].Learners, []machine.NodeID{3}) {
 		t.Errorf("the members of a cluster without URLs: %+v", m)
