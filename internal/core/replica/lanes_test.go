@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tenure-lease/tenure/internal/core/placement"
+	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 	"github.com/tenure-lease/tenure/internal/state/keyspan"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -154,5 +155,19 @@ func TestWhichRequestsKeepCompany(t *testing.T) {
 	r := keyReader(9) // without a division all members hold all keys
 	if got := r.reads.companyOf(false, putOf(t, "a")); got != "w*" {
 		t.Errorf("where all hold all, a put is in the company %q, want %q", got, "w*")
+	}
+}
+
+// A lane waits since its first request came, whatever comes later.
+func TestSinceWhenALaneWaits(t *testing.T) {
+	var p proposals
+	for _, now := range []machine.Mono{5, 7} {
+		if p.file(now, Propose{ID: uint64(now)}, "a"); p.lanes[0].since != 5 {
+			t.Errorf("a request comes at %v, and the lane waits since %v, want 5", now, p.lanes[0].since)
+		}
+	}
+	p.lanes[0].open = nil
+	if p.file(9, Propose{ID: 9}, "a"); p.lanes[0].since != 9 || len(p.lanes) != 1 {
+		t.Errorf("an empty lane gets a request at 9, and waits since %v", p.lanes[0].since)
 	}
 }

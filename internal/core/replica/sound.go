@@ -135,24 +135,9 @@ func soundBatch(p []byte) error {
 
 // askedFor returns the request of an entry that changes the membership; see membership.go.
 func askedFor(e *raftpb.Entry) (*raftpb.ConfChange, error) {
-	cc, err := changeOf(e)
+	_, asked, err := askedChange(e)
 	if err != nil {
 		return nil, err
-	}
-	b, err := decodeBatch(cc.GetContext())
-	if err != nil {
-		return nil, err
-	}
-	if len(b.Requests) != 1 {
-		return nil, errBadEntry
-	}
-	_, m, err := decodeRequest(b.Requests[0].Body)
-	if err != nil {
-		return nil, err
-	}
-	asked, ok := m.(*raftpb.ConfChange)
-	if !ok || asked.GetType() != cc.GetType() || asked.GetNodeId() != cc.GetNodeId() {
-		return nil, errBadEntry
 	}
 	return asked, soundChange(asked)
 }
