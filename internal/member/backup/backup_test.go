@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -286,9 +288,21 @@ func TestWhatIsNoBackup(t *testing.T) {
 		"another database": {func(path string) {
 			edit(t, path, func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("key")) })
 		}, "no bucket of keys"},
-		"users":                         {bucket("auth", func(b *bbolt.Bucket) error { return b.Put([]byte("authEnabled"), []byte{1}) }), "users and roles"},
-		"a key that is no revision":     {bucket("key", func(b *bbolt.Bucket) error { return b.Put([]byte("x"), []byte("y")) }), "is no revision"},
-		"a revision of another mark":    {bucket("key", func(b *bbolt.Bucket) error { return b.Put(append(entry(10, 0), 'x'), []byte("y")) }), "is no revision"},
+		"users":                      {bucket("auth", func(b *bbolt.Bucket) error { return b.Put([]byte("authEnabled"), []byte{1}) }), "users and roles"},
+		"a key that is no revision":  {bucket("key", func(b *bbolt.Bucket) error { return b.Put([]byte("x"), []byte("y")) }), "is no revision"},
+		"a revision of another mark": {bucket("key", func(b *bbolt.Bucket) error { return b.Put(append(entry(10, 0), 'x'), []byte("y")) }), "is no revision"},
+		"a revision without its line": {bucket("key", func(b *bbolt.Bucket) error {
+			return b.Put(bytes.Replace(entry(10, 0), []byte("_"), []byte("-"), 1), version(t, "k", 10, 10, 1, 0))
+		}), "is no revision"},
+		"a revision below zero": {bucket("key", func(b *bbolt.Bucket) error { return b.Put(entry(-10, 0), version(t, "k", -10, -10, 1, 0)) }), "is no revision"},
+		"a change below zero":   {bucket("key", func(b *bbolt.Bucket) error { return b.Put(entry(10, -1), version(t, "k", 10, 10, 1, 0)) }), "is no revision"},
+		"a lease at another's place": {bucket("lease", func(b *bbolt.Bucket) error {
+			return b.Put(binary.BigEndian.AppendUint64(nil, 99), []byte{8, 12, 16, 60})
+		}), "is no lease"},
+		"a lease that is cut": {bucket("lease", func(b *bbolt.Bucket) error { return b.Put(binary.BigEndian.AppendUint64(nil, 99), []byte{8, 99, 16}) }), "is no lease"},
+		"a lease with a field cut": {bucket("lease", func(b *bbolt.Bucket) error {
+			return b.Put(binary.BigEndian.AppendUint64(nil, 99), []byte{8, 99, 16, 60, 0x4a, 9, 1})
+		}), "is no lease"},
 		"a value that is none":          {bucket("key", func(b *bbolt.Bucket) error { return b.Put(entry(10, 0), []byte{0xff}) }), "is no key-value"},
 		"a value of another revision":   {bucket("key", func(b *bbolt.Bucket) error { return b.Put(entry(10, 0), version(t, "k", 2, 3, 1, 0)) }), "of another revision"},
 		"a history that makes no sense": {bucket("key", func(b *bbolt.Bucket) error { return b.Put(entry(10, 0), version(t, "k", 2, 10, 9, 0)) }), "makes no sense"},
@@ -446,4 +460,122 @@ func TestEtcdFindsItsOwn(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestWhatAFileTells: its format, its size, and the sum of its buckets as etcd's tools compute it.
+func TestWhatAFileTells(t *testing.T) {
+	path := write(t, rich(t))
+	sum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
+	db := must[*bbolt.DB](t)(bbolt.Open(path, 0o400, &bbolt.Options{ReadOnly: true}))
+	size := int64(0)
+	if err := db.View(func(tx *bbolt.Tx) error {
+		size = tx.Size()
+		return tx.ForEach(func(name []byte, b *bbolt.Bucket) error {
+			sum.Write(name)
+			return b.ForEach(func(k, v []byte) error {
+				sum.Write(append(slices.Clone(k), v...))
+				return nil
+			})
+		})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c := must[*backup.Content](t)(backup.Read(path))
+	if c.Version != "3.7.0" || c.Bytes != size || c.Hash != sum.Sum32() {
+		t.Errorf("a database of %d bytes tells format %q, %d bytes and the sum %08x; want 3.7.0 and %08x", size, c.Version, c.Bytes, c.Hash, sum.Sum32())
+	}
+}
+
+// TestDeletionsHaveKeysAlone: a deletion in a file has its key and nothing else, as etcd's have.
+func TestDeletionsHaveKeysAlone(t *testing.T) {
+	path := write(t, rich(t))
+	found := 0
+	edit(t, path, func(tx *bbolt.Tx) error {
+		return tx.Bucket([]byte("key")).ForEach(func(k, v []byte) error {
+			if !bytes.HasSuffix(k, []byte("t")) || len(k) != 18 {
+				return nil
+			}
+			found++
+			kv := new(mvccpb.KeyValue)
+			if err := proto.Unmarshal(v, kv); err != nil || len(kv.Key) == 0 || !proto.Equal(kv, &mvccpb.KeyValue{Key: kv.Key}) {
+				t.Errorf("a deletion is written as %v, %v", kv, err)
+			}
+			return nil
+		})
+	})
+	if found != 2 {
+		t.Errorf("%d deletions are in the file, want 2", found)
+	}
+}
+
+// TestTransactionsOfAFile: a file is written in transactions of a bounded number of keys and bytes, and of no fewer
+// than that.
+func TestTransactionsOfAFile(t *testing.T) {
+	transactions := func(s *kv.Store) (n int) {
+		edit(t, write(t, s), func(tx *bbolt.Tx) error {
+			n = tx.ID() - 1
+			return nil
+		})
+		return n
+	}
+	least := transactions(kv.New())
+	keys, large := kv.New(), kv.New()
+	for i := range 25_000 {
+		put(t, keys, fmt.Sprint(i), "", 0)
+	}
+	for i := range 20 {
+		put(t, large, fmt.Sprint(i), strings.Repeat("x", 1<<20), 0)
+	}
+	if got := transactions(keys) - least; got != 2 {
+		t.Errorf("25,000 keys take %d transactions more than none, want 2", got)
+	}
+	if got := transactions(large) - least; got != 2 {
+		t.Errorf("20 MiB take %d transactions more than nothing, want 2", got)
+	}
+}
+
+// TestFilesWithoutLeases: an etcd's file may lack the bucket, and a lease may have fields of a later version.
+func TestFilesWithoutLeases(t *testing.T) {
+	path := write(t, rich(t))
+	edit(t, path, func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("lease")) })
+	if c, err := backup.Read(path); err != nil || c.Leases != 0 || c.Orphans != 3 {
+		t.Errorf("without a bucket of leases: %+v, %v; want three keys that have lost theirs", c, err)
+	}
+	path = write(t, rich(t))
+	edit(t, path, func(tx *bbolt.Tx) error {
+		return tx.Bucket([]byte("lease")).Put(binary.BigEndian.AppendUint64(nil, 99), []byte{0x4a, 2, 1, 2, 8, 99, 16, 60})
+	})
+	if c, err := backup.Read(path); err != nil || c.Leases != 4 {
+		t.Errorf("with a lease that has a field of a later version: %+v, %v; want four leases", c, err)
+	}
+}
+
+// TestNothingAtTheCompactRevision: etcd's compaction leaves nothing of a key that was deleted there.
+func TestNothingAtTheCompactRevision(t *testing.T) {
+	path := write(t, rich(t))
+	edit(t, path, func(tx *bbolt.Tx) error {
+		return tx.Bucket([]byte("meta")).Put([]byte("finishedCompactRev"), entry(12, 0))
+	})
+	c, err := backup.Read(path)
+	if err != nil || c.Revision != 12 || c.Compact != 12 {
+		t.Fatalf("a file that was compacted behind its last change tells %+v, %v", c, err)
+	}
+	s, err := c.Store()
+	if err != nil || s.Revision() != 12 || s.CompactRevision() != 12 {
+		t.Errorf("it makes no state of revision 12: %v", err)
+	}
+}
+
+// TestHowFarRevisionsAreRaised: by one at least, and by as much as leaves room for later ones.
+func TestHowFarRevisionsAreRaised(t *testing.T) {
+	for by, ok := range map[int64]bool{-1: false, 0: false, 1: true, 1 << 60: true, 1<<60 + 1: false} {
+		c := must[*backup.Content](t)(backup.Read(write(t, rich(t))))
+		err := c.Raise(by)
+		if (err == nil) != ok || ok && c.Revision != 9+by || !ok && c.Revision != 9 {
+			t.Errorf("raised by %d: revision %d, %v", by, c.Revision, err)
+		}
+	}
 }

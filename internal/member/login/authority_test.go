@@ -212,6 +212,10 @@ func TestIdentifyOnAMemberThatLags(t *testing.T) {
 	behind := m.users
 	m.do(&pb.AuthUserChangePasswordRequest{Name: "ann", HashedPassword: hashed(t, "new")})
 	token := logIn(t, a, m, "ann", "new")
+	m.barriers = 0
+	if _, err := a.Identify(t.Context(), token); err != nil || m.barriers != 0 {
+		t.Errorf("for a token that is known, the newest state is waited for %d times: %v", m.barriers, err)
+	}
 	m.users, m.late = behind, m.users
 	if got, err := a.Identify(t.Context(), token); err != nil || got.User != "ann" {
 		t.Errorf("got %+v, %v, want ann", got, err)
@@ -317,5 +321,54 @@ func TestConfigsThatCannotBe(t *testing.T) {
 	a, err := New(&member{}, Config{})
 	if err != nil || a.signed != nil || a.simple.ttl != 300*time.Second || a.Passwords().cost != 10 {
 		t.Errorf("by default: got %+v, %v", a, err)
+	}
+}
+
+// So is a signed token: it may tell of a state that is newer than this member's.
+func TestSignedTokensOnAMemberThatLags(t *testing.T) {
+	m := inForce(t)
+	a := authority(t, m, Config{Tokens: "jwt,sign-method=HS256,priv-key=" + secret(t, "shared")})
+	behind := m.users
+	m.do(&pb.AuthUserChangePasswordRequest{Name: "ann", HashedPassword: hashed(t, "new")})
+	token := logIn(t, a, m, "ann", "new")
+	m.users, m.late = behind, m.users
+	m.barriers = 0
+	if got, err := a.Identify(t.Context(), token); err != nil || got.User != "ann" || m.barriers != 1 {
+		t.Errorf("got %+v, %v after %d waits for the newest state, want ann after one", got, err, m.barriers)
+	}
+}
+
+// Nobody waits for a turn to learn that users are not in force. A call that was given up while it waited says so,
+// and not whether there is such a user.
+func TestLoginsThatNeedNoTurn(t *testing.T) {
+	m := inForce(t)
+	a := authority(t, m, Config{})
+	for a.passwords.turns.TryAcquire(1) {
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := a.Authenticate(ctx, "nobody", "x"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a call that was given up: got %v", err)
+	}
+	m.do(&pb.AuthDisableRequest{})
+	if _, err := a.Authenticate(ctx, "ann", "pw"); !errors.Is(err, auth.ErrNotEnabled) {
+		t.Errorf("while users are not in force, and no turn is free: got %v", err)
+	}
+}
+
+// A password of nobody is compared with a hash of the same cost, so that it takes as long as a user's.
+func TestNobodysPasswordTakesAsLong(t *testing.T) {
+	p := newPasswords(bcrypt.MinCost)
+	var costs []int
+	p.compare = func(hash, password []byte) error {
+		cost, err := bcrypt.Cost(hash)
+		if err != nil {
+			t.Errorf("compared with %q: %v", hash, err)
+		}
+		costs = append(costs, cost)
+		return nil
+	}
+	if err := p.check(t.Context(), nil, "x"); !errors.Is(err, auth.ErrFailed) || len(costs) != 1 || costs[0] != bcrypt.MinCost {
+		t.Errorf("nobody's password was compared with hashes of cost %v, %v; want one of %d, and that it fails", costs, err, bcrypt.MinCost)
 	}
 }

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -138,6 +139,13 @@ func TestStatesStay(t *testing.T) {
 }
 
 // While users are in force, root stays root (AU-8).
+func TestRootMayLoseOtherRoles(t *testing.T) {
+	s := inForce(t, grantRole("root", "r"))
+	if s.do(revokeRole("root", "r")); s.user(Root).has("r") || !s.user(Root).isRoot() {
+		t.Errorf("root has the roles %v", s.user(Root).roles)
+	}
+}
+
 func TestRootStays(t *testing.T) {
 	s := newStage(t)
 	s.do(addUser("root"), grantRole("root", "root"), addRole("root"), enable(), addUser("ann"), grantRole("ann", "root"))
@@ -246,6 +254,22 @@ func TestLimits(t *testing.T) {
 	key := strings.Repeat("k", MaxTotalBytes/2)
 	large.do(grant("r", reads, key, ""))
 	play(t, large, []step{{grant("q", reads, key, ""), ErrLimit, 0}, {deleteRole("r"), nil, 1}, {grant("q", reads, key, ""), nil, 1}})
+}
+
+// A role of a user counts by its name, and a hash has the length of bcrypt's at most.
+func TestWhatCounts(t *testing.T) {
+	s := newStage(t)
+	s.do(addUser("u"), addRole("four"))
+	was := s.size
+	if s.do(grantRole("u", "four")); s.size != was+itemOverhead+4 {
+		t.Errorf("a role of a user counts %d bytes, want %d", s.size-was, itemOverhead+4)
+	}
+	for n, want := range map[int]error{maxHashBytes: nil, maxHashBytes + 1: ErrNoPassword} {
+		m := &pb.AuthUserAddRequest{Name: fmt.Sprint(n), HashedPassword: base64.StdEncoding.EncodeToString(make([]byte, n))}
+		if err := s.try(m); !errors.Is(err, want) {
+			t.Errorf("a hash of %d bytes: %v, want %v", n, err, want)
+		}
+	}
 }
 
 // The size is that of what is there, however it came to be.

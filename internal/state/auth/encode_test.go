@@ -78,12 +78,24 @@ func TestDecodeRefuses(t *testing.T) {
 		"a permission twice":         "\x01\x00\x05\x00\x01\x01r\x02\x01\x01k\x00\x00\x01k\x00\x00",
 		"a user without a name":      "\x01\x00\x05\x00\x00\x01\x00\x00\x00\x02\x00",
 		"users out of order":         "\x01\x00\x05\x00\x00\x02\x01b\x00\x00\x02\x00\x01a\x00\x00\x02\x00",
+		"a user twice":               "\x01\x00\x05\x00\x00\x02\x01b\x00\x00\x02\x00\x01b\x00\x00\x02\x00",
 		"a user of the future":       "\x01\x00\x05\x00\x00\x01\x01b\x00\x00\x06\x00",
 		"a role that there is not":   "\x01\x00\x05\x00\x00\x01\x01b\x00\x00\x02\x01\x01r",
 		"a user's roles twice":       "\x01\x00\x05\x00\x01\x01r\x00\x01\x01b\x00\x00\x02\x02\x01r\x01r",
 	} {
 		if _, err := Decode([]byte(p)); !errors.Is(err, errCorrupt) {
 			t.Errorf("%s: got %v, want %v", name, err, errCorrupt)
+		}
+	}
+}
+
+// A state that is larger than Apply lets one grow is refused.
+func TestDecodeRefusesWhatIsTooLarge(t *testing.T) {
+	for bytes, ok := range map[int]bool{MaxTotalBytes: true, MaxTotalBytes + 1: false} {
+		s := New()
+		s.users = []*user{{name: "u", hash: make([]byte, bytes-itemOverhead-1)}}
+		if _, err := Decode(s.Encode()); (err == nil) != ok {
+			t.Errorf("a state of %d bytes: %v", bytes, err)
 		}
 	}
 }

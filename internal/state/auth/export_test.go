@@ -3,6 +3,7 @@ package auth
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -68,5 +69,39 @@ func TestExport(t *testing.T) {
 	}
 	if _, err := Import(false, 1, nil, many); !errors.Is(err, ErrLimit) {
 		t.Errorf("too many roles: %v", err)
+	}
+}
+
+// What is beyond the limits is not taken in.
+func TestImportHasLimits(t *testing.T) {
+	users := func(n int) (list []*authpb.User) {
+		for i := range n {
+			list = append(list, &authpb.User{Name: fmt.Appendf(nil, "%05d", i)})
+		}
+		return list
+	}
+	roles := func(n int) (list []*authpb.Role) {
+		for i := range n {
+			list = append(list, &authpb.Role{Name: fmt.Appendf(nil, "%05d", i)})
+		}
+		return list
+	}
+	large := func(n int) []*authpb.User {
+		return []*authpb.User{{Name: []byte("u"), Password: make([]byte, n-itemOverhead-1)}}
+	}
+	for name, tt := range map[string]struct {
+		users []*authpb.User
+		roles []*authpb.Role
+		want  error
+	}{
+		"as many as may be":  {users(MaxUsers), roles(MaxRoles), nil},
+		"a user too many":    {users(MaxUsers + 1), nil, ErrLimit},
+		"a role too many":    {nil, roles(MaxRoles + 1), ErrLimit},
+		"as large as may be": {large(MaxTotalBytes), nil, nil},
+		"a byte too many":    {large(MaxTotalBytes + 1), nil, ErrLimit},
+	} {
+		if _, err := Import(false, 3, tt.users, tt.roles); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", name, err, tt.want)
+		}
 	}
 }

@@ -281,6 +281,7 @@ func TestRecognize(t *testing.T) {
 	was = s.Revision()
 	s.do(disable())
 	check("ann", was, ErrInvalidToken)
+	check("ann", s.Revision(), ErrInvalidToken)
 	s.do(enable())
 	check("ann", was, ErrInvalidToken)
 	check("ann", s.Revision(), nil)
@@ -373,6 +374,23 @@ func TestRangesAgainstModel(t *testing.T) {
 	})
 }
 
+// All roles of a user cover a range together, and permissions that touch or meet are one.
+func TestRangesOfSeveralRoles(t *testing.T) {
+	s := inForce(t, grant("r", reads, "a", "c"), grant("r", reads, "c", "e"), grant("r", reads, "e", "k"), grant("r", reads, "f", "g"),
+		addRole("q"), grantRole("ann", "q"), grant("q", reads, "k", "m"), grant("q", reads, "b", "d"), grant("q", reads, "x", "\x00"))
+	ann := s.as("ann")
+	for _, to := range []string{"b", "c", "d", "e", "g", "k", "l", "m"} {
+		s.wants(ann, get("a", to), nil)
+	}
+	s.wants(ann, get("y", "\x00"), nil)
+	s.wants(ann, get("l", ""), nil)
+	for _, to := range []string{"m\x00", "y", "\x00"} {
+		s.wants(ann, get("a", to), ErrDenied)
+	}
+	s.wants(ann, get("m", ""), ErrDenied)
+	s.wants(ann, put("l"), ErrDenied)
+}
+
 // An empty range needs what lies between its end and its key.
 func TestEmptyRanges(t *testing.T) {
 	s := inForce(t, grant("r", reads, "b", "d"))
@@ -380,4 +398,17 @@ func TestEmptyRanges(t *testing.T) {
 	s.wants(s.as("ann"), get("c", "c"), nil)
 	s.wants(s.as("ann"), get("c", "a"), ErrDenied)
 	s.wants(s.as("ann"), get("d", "c"), ErrDenied)
+}
+
+// A user that was recognised too long ago may not even look at itself, nor at its roles.
+func TestOldUsersDoNotLookAtThemselves(t *testing.T) {
+	s := inForce(t)
+	ann, gone := s.as("ann"), Caller{User: "gone", Revision: s.Revision()}
+	user, role := &pb.AuthUserGetRequest{Name: "ann"}, &pb.AuthRoleGetRequest{Role: "r"}
+	s.wants(ann, user, nil)
+	s.wants(ann, role, nil)
+	s.wants(gone, &pb.AuthUserGetRequest{Name: "gone"}, ErrUserNotFound)
+	s.do(password("ann", "new"))
+	s.wants(ann, user, ErrOldRevision)
+	s.wants(ann, role, ErrOldRevision)
 }
