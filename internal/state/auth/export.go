@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"slices"
 
 	"go.etcd.io/etcd/api/v3/authpb"
@@ -25,11 +26,19 @@ func (s *State) Export() (users []*authpb.User, roles []*authpb.Role) {
 func Import(enabled bool, revision uint64, users []*authpb.User, roles []*authpb.Role) (*State, error) {
 	s := &State{enabled: enabled, revision: revision, since: revision}
 	for _, r := range roles {
-		s.putRole(newRole(string(r.Name), joined(r.KeyPermission)))
+		s.roles = append(s.roles, newRole(string(r.Name), joined(r.KeyPermission)))
 	}
 	for _, u := range users {
 		roles := slices.Sorted(slices.Values(u.Roles))
-		s.put(&user{name: string(u.Name), hash: u.Password, noPassword: u.Options.GetNoPassword(), roles: roles, since: revision})
+		s.users = append(s.users, &user{name: string(u.Name), hash: u.Password, noPassword: u.Options.GetNoPassword(), roles: roles, since: revision})
+	}
+	slices.SortFunc(s.roles, func(a, b *role) int { return cmp.Compare(a.name, b.name) })
+	slices.SortFunc(s.users, func(a, b *user) int { return cmp.Compare(a.name, b.name) })
+	for _, r := range s.roles {
+		s.size += r.size()
+	}
+	for _, u := range s.users {
+		s.size += u.size()
 	}
 	if s.size > MaxTotalBytes || len(s.users) > MaxUsers || len(s.roles) > MaxRoles {
 		return nil, ErrLimit
