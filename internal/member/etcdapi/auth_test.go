@@ -29,6 +29,7 @@ import (
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tenure-lease/tenure/internal/member/caller"
 	"github.com/tenure-lease/tenure/internal/member/watch"
 	"github.com/tenure-lease/tenure/internal/state/auth"
 )
@@ -172,6 +173,46 @@ func TestHashesOfClientsAreNotPassedOn(t *testing.T) {
 	}
 }
 
+// No request keeps its password for those that see it later: interceptors, and the line of a call that took long.
+func TestRequestsKeepNoPassword(t *testing.T) {
+	s := serveUsers(t, Config{})
+	a := &authServer{Server: s.server}
+	ctx := caller.With(t.Context(), callerNow(s, "root"))
+	login := &pb.AuthenticateRequest{Name: "ann", Password: "ann"}
+	add := &pb.AuthUserAddRequest{Name: "bob", Password: "pw"}
+	change := &pb.AuthUserChangePasswordRequest{Name: "bob", Password: "pw2"}
+	if _, err := a.Authenticate(ctx, login); err != nil || login.Password != "" {
+		t.Errorf("a login: %v, and its request is %v", err, login)
+	}
+	if _, err := a.UserAdd(ctx, add); err != nil || add.Password != "" {
+		t.Errorf("a new user: %v, and its request is %v", err, add)
+	}
+	if _, err := a.UserChangePassword(ctx, change); err != nil || change.Password != "" {
+		t.Errorf("another password: %v, and its request is %v", err, change)
+	}
+}
+
+// A call that lasts is judged by the users as they are now, as long as what its caller proved counts.
+func TestCallersAsTheyAreNow(t *testing.T) {
+	s := serveUsers(t, Config{})
+	begun := callerNow(s, "ann")
+	ctx := caller.With(t.Context(), begun)
+	if got := caller.Of(s.server.asNow(ctx)); got != begun {
+		t.Errorf("while nothing changes: judged as %+v, want %+v", got, begun)
+	}
+	s.be(t, &pb.AuthRoleAddRequest{Name: "more"})
+	if got := caller.Of(s.server.asNow(ctx)); got != callerNow(s, "ann") || got == begun {
+		t.Errorf("behind a change: judged as %+v, want %+v", got, callerNow(s, "ann"))
+	}
+	s.be(t, &pb.AuthUserChangePasswordRequest{Name: "ann", HashedPassword: hashOf(t, "new")})
+	if got := caller.Of(s.server.asNow(ctx)); got != begun {
+		t.Errorf("behind another password: judged as %+v, want as %+v, which is refused", got, begun)
+	}
+	if got := caller.Of(s.server.asNow(t.Context())); got != (auth.Caller{}) {
+		t.Errorf("nobody is judged as %+v", got)
+	}
+}
+
 // Without logins nobody can be shut out, nor log in.
 func TestWithoutLogins(t *testing.T) {
 	s := serve(t, Config{}, watch.Config{})
@@ -259,11 +300,20 @@ func TestWhatIsJudgedBehindABarrier(t *testing.T) {
 		pb.Cluster_MemberAdd_FullMethodName, pb.Cluster_MemberRemove_FullMethodName, pb.Cluster_MemberUpdate_FullMethodName,
 		pb.Cluster_MemberPromote_FullMethodName, "/tenure.readlease.v1.ReadLease/Set",
 	} {
+		lost := New(lost{f}, c)
+		if _, _, err := lost.authorize(t.Context(), method, &pb.AuthEnableRequest{}); !same(err, rpctypes.ErrGRPCNoLeader) {
+			t.Errorf("%s, at a member that cannot hear of the newest users: %v, want %v", method, err, rpctypes.ErrGRPCNoLeader)
+		}
 		if rules[method].by != byBarrier {
 			t.Errorf("%s is judged nowhere else, and is not judged behind a barrier", method)
 		}
 	}
 }
+
+// lost has no leader that could tell it the newest state.
+type lost struct{ *fake }
+
+func (lost) Barrier(context.Context) error { return rpctypes.ErrGRPCNoLeader }
 
 // enabling hears of users at a barrier.
 type enabling struct {
