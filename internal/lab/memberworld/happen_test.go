@@ -177,6 +177,20 @@ func TestClockFaultsHappen(t *testing.T) {
 	}
 }
 
+// A disk is lost even if that befalls a host that is down. A later end of what does not run gives nothing back.
+func TestADiskIsLostWhileNothingRuns(t *testing.T) {
+	for _, how := range []ending{ages, empties} {
+		staged(t, func(t *testing.T, c *cluster) {
+			h := c.hosts[1]
+			h.end(nil, crashes)
+			h.end(nil, how)
+			if h.end(nil, exits); h.befell != how || h.life.how != crashes {
+				t.Errorf("a host that was down has ended by %d, and %d befell its disk, want %d", h.life.how, h.befell, how)
+			}
+		})
+	}
+}
+
 // Data is lost only when a cluster is made for that: when all founders take part, no member is
 // being replaced, and no other member has lost its own.
 func TestDataIsLostWhenThatIsAllowed(t *testing.T) {

@@ -50,6 +50,7 @@ type host struct {
 	held     int  // the faults that want the host to stay down
 	lost     bool // its data, for good: it may refuse to start, and is replaced
 	life     *life
+	befell   ending // what became of the disk while no life went on
 	advised  atomic.Bool // that it be replaced
 	admitted atomic.Bool // its first directory was confirmed
 	removed  bool        // for good: it must not serve again
@@ -110,11 +111,17 @@ func (h *host) url() string { return "http://" + h.addr() }
 func (h *host) run() {
 	for !h.c.over() {
 		h.mu.Lock()
-		held := h.held > 0
+		held, how := h.held > 0, h.befell
+		if !held {
+			h.befell = exits
+		}
 		h.mu.Unlock()
 		if held {
 			h.c.pause(100 * time.Millisecond)
 			continue
+		}
+		if how != exits {
+			h.becomes(how)
 		}
 		l := h.begin()
 		if h.c.over() {
@@ -124,18 +131,23 @@ func (h *host) run() {
 		if l.srv != nil {
 			l.srv.Stop()
 		}
-		switch l.how {
-		case exits:
-			h.disk.Exit()
-		case crashes:
-			h.disk.Crash(h.rand)
-		case ages:
-			h.disk.Older()
-		case empties:
-			h.disk.Empty()
-		}
+		h.becomes(l.how)
 		h.c.pause(h.c.spec.downtime(h.rand))
 		h.c.net.PowerOn(h.name)
+	}
+}
+
+// becomes makes of the disk what an ending leaves of it.
+func (h *host) becomes(how ending) {
+	switch how {
+	case exits:
+		h.disk.Exit()
+	case crashes:
+		h.disk.Crash(h.rand)
+	case ages:
+		h.disk.Older()
+	case empties:
+		h.disk.Empty()
 	}
 }
 
@@ -256,6 +268,7 @@ func (h *host) end(l *life, how ending) {
 	}
 	select {
 	case <-l.ended:
+		h.befell = max(h.befell, how) // a disk may be lost while nothing runs
 		return
 	default:
 	}
