@@ -50,7 +50,7 @@ type host struct {
 	held     int  // the faults that want the host to stay down
 	lost     bool // its data, for good: it may refuse to start, and is replaced
 	life     *life
-	befell   ending // what became of the disk while no life went on
+	befell   ending      // what became of the disk while no life went on
 	advised  atomic.Bool // that it be replaced
 	admitted atomic.Bool // its first directory was confirmed
 	removed  bool        // for good: it must not serve again
