@@ -249,6 +249,9 @@ func TestHowLongSomethingIsHeard(t *testing.T) {
 	is("two minutes after it was heard again", skew)
 	now.Advance(1)
 	is("a moment later", nil)
+	if len(p.heard) > 0 {
+		t.Errorf("what is over is remembered: %v", p.heard)
+	}
 	news("when it was forgotten", skew, true)
 	news("then", junk, true)
 	is("then", junk)

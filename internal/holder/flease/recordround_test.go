@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"strings"
 	"testing"
 
 	"github.com/tenure-lease/tenure/internal/machine"
@@ -131,8 +132,12 @@ func TestConfirmed(t *testing.T) {
 	} {
 		p := &Peer{self: 1, cfg: Config{Logger: slog.New(slog.DiscardHandler)}}
 		p.shelf.former, p.pure.Incarnation = tt.former, 9
+		p.shelf.whole = true
 		if got := p.confirmed(round{answers: tt.answers}); got != tt.want {
 			t.Errorf("%s: the state is the last one: %v, want %v", what, got, tt.want)
+		}
+		if since := strings.Contains(what, "knows of a life"); p.shelf.whole == since {
+			t.Errorf("%s: records may be missing: %v, want %v", what, !p.shelf.whole, since)
 		}
 	}
 }
