@@ -71,6 +71,7 @@ type Lease struct {
 	wrote    machine.Mono  // when the last write was invoked
 	settle   time.Duration // δ of the contest: that of the record read before the write
 	held     uint64        // our last stamp that was confirmed; 0 if none ever was
+	timely   uint64        // our stamp that was written in time and not yet read back or overwritten; 0 if none
 	token    uint64
 	deadline machine.Mono // 0 while the lease is not held
 	limit    machine.Mono // the deadline when we left
