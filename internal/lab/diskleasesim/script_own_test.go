@@ -2,6 +2,7 @@ package diskleasesim
 
 import (
 	"slices"
+	"time"
 
 	"github.com/tenure-lease/tenure/internal/protocol/disklease"
 )
@@ -78,7 +79,55 @@ func releasedEntryInTime(th *theater) {
 		th.t.Fatal("P leaves an entry for which all have to wait")
 	}
 	p.perform("Note")
-	th.contend().win()
+	q := th.contend()
+	q.win()
+	q.leave()
+	q.perform("Note")
+
+	r, s := th.enter(disklease.Config{}, disklease.TryAcquire{}), th.enter(disklease.Config{}, disklease.TryAcquire{})
+	r.perform("Read")
+	s.perform("Read")
+	r.perform("Write")
+	s.perform("Write")
+	r.settle()
+	r.perform("Read")
+	if r.leave(); r.notes() {
+		th.t.Error("R releases an entry that another has overwritten")
+	}
+}
+
+// P and Q race, P leaves at once, and has raised δ. If R heard of that before P's entry has
+// settled, it would race with Q by a δ that Q does not know.
+func settledRelease(th *theater) {
+	long := disklease.Config{Term: 80 * delta}
+	p := th.enter(long, disklease.Measured{Delay: 5 * delta})
+	p.host.Step(disklease.Acquire{})
+	th.pass(0)
+	q := th.enter(long, disklease.Acquire{})
+	q.perform("Read")
+	p.perform("Read")
+	p.perform("Write")
+	p.leave()
+	if p.notes() {
+		p.perform("Note")
+	}
+	r := th.enter(long, disklease.Acquire{})
+	r.perform("Read")
+	write, answer := func() {}, func() {}
+	if r.writes() {
+		write, answer = r.stuck("Write")
+	}
+	q.perform("Write")
+	q.settle()
+	q.perform("Read")
+	th.want("it wrote last", q, true)
+	write()
+	answer()
+	th.pass(10*delta + time.Microsecond)
+	if len(r.pending) > 0 {
+		r.perform(map[bool]string{true: "Note", false: "Read"}[r.notes()])
+	}
+	th.want("Q holds", r, false)
 }
 
 // P's first entry was in time, its next write gets stuck. Q waits until the first is dead, holds,

@@ -27,6 +27,7 @@ var scripts = []struct {
 	{"own-entry-in-time-is-no-obstacle", entryInTime},
 	{"entry-in-time-that-is-read-too-late", entryReadLate},
 	{"entry-in-time-is-released", releasedEntryInTime},
+	{"entry-settles-before-it-is-released", settledRelease},
 	{"late-entry-after-one-in-time", lateAfterInTime},
 	{"entry-of-another-with-that-stamp", stampOfAnother},
 	{"damaged-record-is-not-free", damagedRecord},

@@ -188,9 +188,6 @@ func (l *Lease) readBack() time.Duration {
 func (l *Lease) checked(now machine.Mono) {
 	mine, won := l.sight.entry(stamp{l.cfg.ID, l.counter})
 	deadline := l.until(now)
-	if !won {
-		l.timely = 0 // overwritten: the register will not show it again
-	}
 	switch {
 	case won && l.leave:
 		l.depart(now)

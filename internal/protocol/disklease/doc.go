@@ -91,8 +91,10 @@
 //   - The claim is the only one who knows, and it believes no more. An entry of another
 //     claim, also of the same process or of the process that ran before, is not its own.
 //   - Its next write has another timestamp. If that one is late, it is waited out.
-//   - Claims that raced with the entry and write after it are contenders as ever: their looks
-//     began before the entry landed, so one of two reads the other's record.
+//   - Claims that raced with the entry have read the record before it, and perhaps a lesser δ
+//     (T-1). So the claim neither looks again nor releases before the 2δ are over in which it
+//     would settle. By then each of those has written, or is late: see the script
+//     entry-settles-before-it-is-released.
 //   - Nobody shares beside the entry, because it is unconfirmed. So it is in no other claim's
 //     record, which could get stuck and bring it back.
 //   - Bases that go back may show it again. They may show a released or a free record as well.

@@ -273,6 +273,9 @@ func (l *Lease) see(now machine.Mono, v machine.Value) error {
 		return fmt.Errorf("%w: it has no version left for another write", ErrRecord)
 	}
 	l.sight = sight{begun: l.begun, record: rec, ended: l.ended}
+	if _, there := l.sight.entry(stamp{l.cfg.ID, l.timely}); !there {
+		l.timely = 0 // overwritten: the register does not show it again
+	}
 	l.still = l.still.observe(now, v.Version)
 	return l.witness.look(now, &l.sight, v, l.cfg.ID, l.wait, l.patience())
 }
