@@ -58,7 +58,7 @@ func TestUnits(t *testing.T) {
 // The member's unit keeps what the page promises of it.
 func TestUnitOfAMember(t *testing.T) {
 	unit := string(read(t, "systemd/tenure.service"))
-	for _, line := range strings.Fields("Type=notify User=tenure ProtectSystem=strict NoNewPrivileges=yes LimitNOFILE=65536 OOMScoreAdjust=-900 Restart=on-failure StateDirectory=tenure CapabilityBoundingSet=") {
+	for _, line := range strings.Fields("Type=notify User=tenure ProtectSystem=strict NoNewPrivileges=yes LimitNOFILE=65536 OOMScoreAdjust=-900 Restart=on-failure RestartPreventExitStatus=77 StateDirectory=tenure CapabilityBoundingSet=") {
 		if !strings.Contains(unit, "\n"+line+"\n") {
 			t.Errorf("tenure.service lacks %s", line)
 		}

@@ -74,7 +74,7 @@ member's address, can speak for it: for a trusted network.`,
 	}
 	o.flags(cmd)
 	cmd.Flags().Uint64Var(&from, "from", 1, "first `position` to print")
-	cmd.Flags().Uint64Var(&count, "count", 0, "stop after so many messages; 0: do not")
+	cmd.Flags().Uint64Var(&count, "count", 0, "stop after this `number` of messages; 0: do not")
 	out.Register(cmd)
 	return cmd
 }

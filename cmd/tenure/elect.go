@@ -68,7 +68,7 @@ With --listen we do not campaign but print the leaders, one a line, until a sign
 	flags := cmd.Flags()
 	t.register(flags)
 	o.Register(cmd)
-	flags.StringVar(&t.claim.Holder, "value", "", "the text that we proclaim as leader, such as our address (default host:pid)")
+	flags.StringVar(&t.claim.Holder, "value", "", "the `text` that we proclaim as leader, such as our address (default host:pid)")
 	flags.StringVar(&onLeader, "on-leader", "", "shell `command` to run for each new leader")
 	flags.BoolVar(&listen, "listen", false, "print the leaders instead of campaigning")
 	flags.BoolVar(&once, "once", false, "exit with 76 when leadership is lost, instead of campaigning again")

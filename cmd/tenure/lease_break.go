@@ -81,7 +81,7 @@ The exit code is
 	}
 	flags := cmd.Flags()
 	atFlag(flags, &b.at)
-	flags.Uint64Var(&b.token, "token", 0, "break the tenure with this token, and no other; 0: all that hold the name")
+	flags.Uint64Var(&b.token, "token", 0, "break the tenure with this `token`, and no other; 0: all that hold the name")
 	flags.BoolVar(&b.yes, "yes", false, "do not ask")
 	b.output.Register(cmd)
 	return cmd

@@ -95,7 +95,7 @@ On NFS, mount with noac.
 	flags.DurationVar(&spec.Delay, "delay", 0, "δ, the longest time of an access in ordinary times (`duration`; default: measured)")
 	flags.IntVar(&spec.Drift, "drift", 1000, "by how many millionths (`ppm`) clocks may differ in rate from true time")
 	flags.BoolVar(&spec.SingleHost, "single-host", false, "for the processes of one machine only, on any filesystem")
-	flags.IntVar(&spec.Handles, "handles", 0, "how many processes can use a device at a time")
+	flags.IntVar(&spec.Handles, "handles", 0, "`number` of processes that can use a device at a time")
 	return cmd
 }
 

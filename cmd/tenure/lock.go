@@ -94,10 +94,10 @@ this as a child, read its lines, and stop when it says "lost" or ends.
 	t.register(flags)
 	e.register(flags)
 	o.Register(cmd)
-	flags.StringVar(&t.claim.Holder, "holder", "", "the text that others see about us (default host:pid)")
+	flags.StringVar(&t.claim.Holder, "holder", "", "the `text` that others see about us (default host:pid)")
 	flags.Var(&patience, "wait", "how long to wait for the lease, and the server; 0 to try once")
 	t.claim.Slots = 1
-	flags.VarP((*slots)(&t.claim.Slots), "slots", "n", "how many may hold the name at once (a semaphore)")
+	flags.VarP((*slots)(&t.claim.Slots), "slots", "n", "`number` of those that may hold the name at once (a semaphore)")
 	flags.BoolVar(&shared, "shared", false, "hold beside others with --shared, exclude all others")
 	return cmd
 }

@@ -92,8 +92,8 @@ every few seconds themselves. What they have found stays if the policy becomes s
 			})
 		},
 	}
-	cmd.Flags().StringVar(&order, "order", "", "strict, as etcd has it, or key (default that of POLICY, which is strict unless it ends in /key)")
-	cmd.Flags().StringVar(&cells, "cells", "", "holders of keys, with the policy static")
+	cmd.Flags().StringVar(&order, "order", "", "`order` of writes: strict, as etcd has it, or key (default that of POLICY, which is strict unless it ends in /key)")
+	cmd.Flags().StringVar(&cells, "cells", "", "`holders` of keys, with the policy static")
 	o.Register(cmd)
 	return cmd
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"google.golang.org/grpc/grpclog"
 
 	"github.com/tenure-lease/tenure/internal/cli"
+	"github.com/tenure-lease/tenure/internal/member/node"
 	"github.com/tenure-lease/tenure/internal/member/server"
 )
 
@@ -39,7 +41,8 @@ Started by the name etcd, which a link to this program may have, it is this comm
 
 It logs "ready to serve client requests" when it has found a leader and caught up, and tells
 systemd (Type=notify).
-SIGTERM and SIGINT hand leadership over and exit with 0.`,
+SIGTERM and SIGINT hand leadership over and exit with 0. A member that was removed from its
+cluster exits with 77, also when it is started again: its data directory is of no more use.`,
 		Example: `  # One member, on this machine only.
   tenure serve
 
@@ -86,6 +89,14 @@ SIGTERM and SIGINT hand leadership over and exit with 0.`,
 	return cmd
 }
 
+// endedBy gives the end of a member that was removed an exit code of its own: no start helps it.
+func endedBy(err error) error {
+	if errors.Is(err, node.ErrRemoved) {
+		return cli.Exit(cli.ExitRemoved, err)
+	}
+	return err
+}
+
 // serve runs a member until it is told to stop or cannot go on.
 func serve(ctx context.Context, o serveOptions) error {
 	if ctx == nil {
@@ -113,7 +124,7 @@ func serve(ctx context.Context, o serveOptions) error {
 
 	s, err := server.Start(cfg)
 	if err != nil {
-		return err
+		return endedBy(err)
 	}
 	ready, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -127,7 +138,7 @@ func serve(ctx context.Context, o serveOptions) error {
 	select {
 	case err := <-failed:
 		// Nothing that is not durable was acknowledged; there is nothing to save.
-		return fmt.Errorf("this member cannot go on: %w", err)
+		return endedBy(fmt.Errorf("this member cannot go on: %w", err))
 	case sig := <-signals:
 		logger.Info("stopping", "signal", sig.String())
 		notify(logger, daemon.SdNotifyStopping)

@@ -20,7 +20,7 @@ type authOptions struct {
 func (a *authOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&a.token, "auth-token", "simple", "`kind` of the tokens of users that log in, the same on each member: simple, or jwt,sign-method=METHOD,priv-key=FILE,pub-key=FILE,ttl=DURATION")
 	f.Uint32Var(&a.ttlSeconds, "auth-token-ttl", 300, "`seconds` after which a simple token ends that is not used")
-	f.IntVar(&a.cost, "bcrypt-cost", bcrypt.DefaultCost, "cost of hashes of new passwords, from 4 to 31")
+	f.IntVar(&a.cost, "bcrypt-cost", bcrypt.DefaultCost, "`cost` of hashes of new passwords, from 4 to 31")
 }
 
 // setIn sets these in the configuration of a member. With --client-cert-auth the name in a client's

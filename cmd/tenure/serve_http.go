@@ -20,7 +20,7 @@ type httpOptions struct {
 
 func (o *httpOptions) register(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.metricsURLs, "listen-metrics-urls", nil, "`URLs` to listen on for /metrics and health checks, besides those for clients")
-	f.StringVar(&o.metrics, "metrics", "basic", "basic, or extensive, which adds the time that calls take, by method")
+	f.StringVar(&o.metrics, "metrics", "basic", "`kind` of metrics: basic, or extensive, which adds the time that calls take, by method")
 	f.BoolVar(&o.gateway, "enable-grpc-gateway", true, "serve the API in JSON, below /v3/")
 	f.StringSliceVar(&o.hosts, "host-whitelist", []string{"*"}, "`hosts` for which HTTP requests without TLS may be; * is any")
 	f.StringSliceVar(&o.origins, "cors", []string{"*"}, "`origins` whose pages in browsers may send HTTP requests; * is any")

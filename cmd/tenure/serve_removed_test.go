@@ -9,10 +9,12 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/tenure-lease/tenure/broadcast"
+	"github.com/tenure-lease/tenure/internal/cli"
 )
 
 // A member that cannot go on, as one that was removed from its cluster, ends with an error that says
-// why. A supervisor that goes by the exit code sees it.
+// why. A supervisor that goes by the exit code
+// sees it, and that no start helps.
 func TestServeEndsWhenItIsRemoved(t *testing.T) {
 	one := serveProcess(t, nil)
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{one.url}})
@@ -37,6 +39,7 @@ func TestServeEndsWhenItIsRemoved(t *testing.T) {
 		"--listen-client-urls", two.url, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
 		"--initial-cluster", cluster, "--initial-cluster-state", "existing")
 	two.cmd.Stderr = &two.log
+	again := exec.Command(two.cmd.Path, two.cmd.Args[1:]...)
 	if err := two.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -45,8 +48,11 @@ func TestServeEndsWhenItIsRemoved(t *testing.T) {
 	if _, err := client.MemberRemove(t.Context(), added.Member.ID); err != nil {
 		t.Fatal(err)
 	}
-	if code := two.end(t); code != 1 || !strings.Contains(two.log.String(), "tenure: this member cannot go on: ") {
-		t.Errorf("a member that was removed ends with %d, want 1 and the reason:\n%s", code, two.log.String())
+	if code := two.end(t); code != cli.ExitRemoved || !strings.Contains(two.log.String(), "tenure: this member cannot go on: ") {
+		t.Errorf("a member that was removed ends with %d, want %d and the reason:\n%s", code, cli.ExitRemoved, two.log.String())
+	}
+	if out, err := again.CombinedOutput(); again.ProcessState.ExitCode() != cli.ExitRemoved || !strings.Contains(string(out), "permanently removed") {
+		t.Errorf("started again it ends with %v, want exit code %d and the reason:\n%s", err, cli.ExitRemoved, out)
 	}
 }
 

@@ -86,11 +86,11 @@ nothing was written after FILE was saved; otherwise fencing tokens repeat.
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&r.name, "name", defaultName, "the member's name, one of those in --initial-cluster")
+	f.StringVar(&r.name, "name", defaultName, "the member's `name`, one of those in --initial-cluster")
 	f.StringVar(&r.dataDir, "data-dir", "", "`directory` to make (default NAME.tenure)")
 	f.StringVar(&r.advertisePeer, "initial-advertise-peer-urls", defaultPeerURL, "the member's `URL` for the other members")
 	f.StringVar(&r.cluster, "initial-cluster", "", "all members: `name=url,name=url,…` (default NAME=<initial-advertise-peer-urls>)")
-	f.StringVar(&r.token, "initial-cluster-token", "etcd-cluster", "tells clusters with equal URLs apart")
+	f.StringVar(&r.token, "initial-cluster-token", "etcd-cluster", "`text` that tells clusters with equal URLs apart")
 	f.Int64Var(&r.bump, "bump-revision", 1_000_000_000, "`revisions` to add to that of the file; 0 keeps it, and its history")
 	f.BoolVar(&r.markCompacted, "mark-compacted", true, "compact all history before the raised revision, so that watches begin anew")
 	f.BoolVar(&r.skipHash, "skip-hash-check", false, "take a file without a checksum: one that was copied out of an etcd's data directory")

@@ -36,17 +36,19 @@ type clusterStatus struct {
 }
 
 type memberStatus struct {
-	ID       string   `json:"id"`
-	Name     string   `json:"name"`
-	URLs     []string `json:"urls"`
-	Leader   bool     `json:"leader"`
-	Learner  bool     `json:"learner"`
-	Version  string   `json:"version,omitempty"`
-	Revision int64    `json:"revision"`
-	Index    uint64   `json:"index"` // applied
-	Lag      uint64   `json:"lag"`   // log entries behind the foremost member
-	Bytes    int64    `json:"bytes"`
-	Errors   []string `json:"errors,omitempty"`
+	ID     string   `json:"id"`
+	Name   string   `json:"name"`
+	URLs   []string `json:"urls"`
+	Leader bool     `json:"leader"`
+	// OldLeader: it takes itself for the leader, in a term that others have left behind.
+	OldLeader bool     `json:"old_leader,omitempty"`
+	Learner   bool     `json:"learner"`
+	Version   string   `json:"version,omitempty"`
+	Revision  int64    `json:"revision"`
+	Index     uint64   `json:"index"` // applied
+	Lag       uint64   `json:"lag"`   // log entries behind the foremost member
+	Bytes     int64    `json:"bytes"`
+	Errors    []string `json:"errors,omitempty"`
 }
 
 func statusCommand() *cobra.Command {
@@ -58,7 +60,8 @@ func statusCommand() *cobra.Command {
 		Long: `Asks every member of the cluster that --at names for its state. LAG is how many log
 entries a member has yet to apply, counted from the foremost one. A member
 that does not answer is listed with the reason; the exit code is 69 if no member
-answers or there is no leader.
+answers or there is no leader. An old leader takes itself for the leader, in a term that
+others have left behind.
 
 HOLDS is what a member reads by itself at this time, and LOCAL how many of its
 linearizable READS it answered so since it started; the line "read leases" says what
@@ -231,6 +234,11 @@ func (s *clusterStatus) fill(answers []*clientv3.StatusResponse) {
 			s.Leader = s.nameOf(hexID(a.Leader))
 		}
 	}
+	for i, a := range answers {
+		if m := &s.Members[i]; m.Leader && a.RaftTerm < s.Term {
+			m.Leader, m.OldLeader = false, true
+		}
+	}
 }
 
 func (s *clusterStatus) nameOf(id string) string {
@@ -257,6 +265,8 @@ func (s clusterStatus) table(w io.Writer) {
 		switch {
 		case m.Leader:
 			role = "leader"
+		case m.OldLeader:
+			role = "old leader"
 		case m.Learner:
 			role = "learner"
 		case m.Version == "":

@@ -67,7 +67,7 @@ func TestStatusOfManyAnswers(t *testing.T) {
 		nil,
 	})
 	want := []memberStatus{
-		{ID: "a", Name: "one", Leader: true, Version: "3.7", Revision: 7, Index: 28, Lag: 12, Bytes: 100},
+		{ID: "a", Name: "one", OldLeader: true, Version: "3.7", Revision: 7, Index: 28, Lag: 12, Bytes: 100},
 		{ID: "b", Leader: true, Version: "3.8", Revision: 9, Index: 41, Bytes: 200, Errors: []string{"odd", "full"}},
 		{ID: "c", Name: "three", Errors: []string{"no answer"}},
 	}
@@ -84,7 +84,7 @@ func TestStatusOfManyAnswers(t *testing.T) {
 	}
 	var table strings.Builder
 	s.table(&table)
-	for _, line := range []string{"leader b, term 5", "one a leader 3.7 7 28 12 100", "b leader 3.8 9 41 0 200 odd; full", "three c ? 0 0 0 0 no answer"} {
+	for _, line := range []string{"leader b, term 5", "one a old leader 3.7 7 28 12 100", "b leader 3.8 9 41 0 200 odd; full", "three c ? 0 0 0 0 no answer"} {
 		if got := strings.Join(strings.Fields(table.String()), " "); !strings.Contains(got, line) {
 			t.Errorf("the table does not say %q:\n%s", line, &table)
 		}

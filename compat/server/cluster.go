@@ -226,7 +226,8 @@ func Client(endpoints ...string) (*clientv3.Client, error) {
 	})
 }
 
-// Leader asks the members until one answers that it leads, and returns its index.
+// Leader asks the members until one answers that it leads, and returns its index. It fails if all
+// have ended by themselves, so that none ever will.
 func (c *Cluster) Leader(ctx context.Context) (int, error) {
 	for {
 		for i, m := range c.Members {
@@ -234,12 +235,27 @@ func (c *Cluster) Leader(ctx context.Context) (int, error) {
 				return i, nil
 			}
 		}
+		if why := c.ended(); why != nil {
+			return 0, fmt.Errorf("no member leads: %w", why)
+		}
 		select {
 		case <-ctx.Done():
 			return 0, fmt.Errorf("no member leads: %w", ctx.Err())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+// ended is why all members have ended by themselves; nil if one has not. One that was ended is
+// perhaps to be started again.
+func (c *Cluster) ended() (why error) {
+	for _, m := range c.Members {
+		if !m.collapsed() {
+			return nil
+		}
+		why = errors.Join(why, fmt.Errorf("%s has ended by itself\n%s", m.Name, m.tail()))
+	}
+	return why
 }
 
 // portBlock is how many ports a block has. The first is listened on for as long as the

@@ -229,6 +229,21 @@ func (m *Member) Running() bool {
 	}
 }
 
+// collapsed reports whether the process was started and has ended by itself.
+func (m *Member) collapsed() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.cmd == nil {
+		return false
+	}
+	select {
+	case <-m.exited:
+		return true
+	default:
+		return false
+	}
+}
+
 func (m *Member) pid() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

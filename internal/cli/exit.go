@@ -19,6 +19,7 @@ const (
 	ExitCannotMake  = 73 // there is something else where a store was to be made: nothing was made
 	ExitNotAcquired = 75 // somebody else holds the lease: no command was run
 	ExitLost        = 76 // the lease was lost and the command stopped
+	ExitRemoved     = 77 // the member was removed from its cluster, and never starts again from its data directory
 	ExitConfig      = 78 // clocks of hosts contradict each other: no command was run
 	ExitDone        = 79 // the command was run in this period already; beyond sysexits.h
 	ExitCannotRun   = 126

@@ -14,7 +14,7 @@ type Log struct{ Level, Format string }
 
 // Register adds --log-level and --log-format. etcd's word for text is console.
 func (l *Log) Register(f *pflag.FlagSet, level slog.Level) {
-	f.StringVar(&l.Level, "log-level", map[slog.Level]string{slog.LevelInfo: "info", slog.LevelWarn: "warn"}[level], "debug, info, warn or error; with panic or fatal nothing is logged")
+	f.StringVar(&l.Level, "log-level", map[slog.Level]string{slog.LevelInfo: "info", slog.LevelWarn: "warn"}[level], "`level` of what is logged: debug, info, warn or error; with panic or fatal nothing is logged")
 	f.StringVar(&l.Format, "log-format", "auto", "`form` of the log on standard error: text (or console), json, or auto: text on a terminal, and JSON elsewhere")
 }
 

@@ -72,7 +72,10 @@ func (p *process) contend() {
 		m = p.wrap(lease, cfg.ID)
 	}
 	p.host.Outcome = p.outcome
-	p.host.Access = func(h *sim.Host, a machine.Access) { p.serve(h, cfg.ID, a) }
+	p.host.Access = func(h *sim.Host, a machine.Access) {
+		p.count(lease, a.Op)
+		p.serve(h, cfg.ID, a)
+	}
 	p.host.Start(m)
 	if p.measured > 0 {
 		p.host.Step(disklease.Measured{Delay: p.measured})
@@ -87,6 +90,19 @@ func (p *process) contend() {
 				p.leave()
 			}
 		})
+	}
+}
+
+// count counts the writes of a claim that has its own entry before it and does not wait for its
+// end.
+func (p *process) count(lease *disklease.Lease, op any) {
+	if _, write := op.(machine.Write); !write || lease.Held() != 0 {
+		return
+	}
+	for _, m := range lease.State().Members {
+		if m.ID == p.id && !m.Dead {
+			p.w.Count("written over an own entry", 1)
+		}
 	}
 }
 

@@ -286,7 +286,7 @@ func TestRemovedByMostOnly(t *testing.T) {
 	falls(2)
 	select {
 	case err := <-ended:
-		if !errors.Is(err, errRemoved) {
+		if !errors.Is(err, ErrRemoved) {
 			t.Errorf("it ended with %v", err)
 		}
 	case <-time.After(20 * time.Second):

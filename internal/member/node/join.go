@@ -181,7 +181,7 @@ func (n *Node) removed() {
 	if err := noteRemoval(n.cfg.DataDir, n.cfg.WAL.FS, text); err != nil {
 		n.logger.Warn("note that this member was removed", "err", err) // it will be told again
 	}
-	time.AfterFunc(n.cfg.HeartbeatInterval, func() { n.fail(errRemoved) })
+	time.AfterFunc(n.cfg.HeartbeatInterval, func() { n.fail(ErrRemoved) })
 }
 
 // AddMember makes another member, that votes or only learns, at a URL where nobody is,

@@ -85,7 +85,7 @@ func TestMembersComeAndGo(t *testing.T) {
 	}
 	select {
 	case err := <-out:
-		if !errors.Is(err, errRemoved) {
+		if !errors.Is(err, ErrRemoved) {
 			t.Errorf("the one that was removed ends with %v", err)
 		}
 	case <-time.After(20 * time.Second):
@@ -98,7 +98,7 @@ func TestMembersComeAndGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	again.PeerListener = l
-	if _, err := Start(again); !errors.Is(err, errRemoved) {
+	if _, err := Start(again); !errors.Is(err, ErrRemoved) {
 		t.Errorf("it starts again: %v", err)
 	}
 	if _, err := c.nodes[0].RemoveMember(c.ctx(), two); !errors.Is(err, rpctypes.ErrGRPCMemberNotFound) {
@@ -135,8 +135,8 @@ func TestRemovedWhileAway(t *testing.T) {
 	c.start(2)
 	select {
 	case err := <-ended:
-		if !errors.Is(err, errRemoved) {
-			t.Errorf("it ended because of %v, want %v", err, errRemoved)
+		if !errors.Is(err, ErrRemoved) {
+			t.Errorf("it ended because of %v, want %v", err, ErrRemoved)
 		}
 	case <-time.After(30 * time.Second):
 		t.Error("a member was removed while it was away; 30 s after it came back nobody has told it")

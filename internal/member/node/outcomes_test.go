@@ -415,8 +415,8 @@ func TestOutcomesReachTheirParts(t *testing.T) {
 		}
 		n.handle([]replica.Outcome{replica.Removed{}})
 		time.Sleep(n.cfg.HeartbeatInterval)
-		if synctest.Wait(); !errors.Is(failed, errRemoved) {
-			t.Errorf("a member that was removed ends with %v, want %v", failed, errRemoved)
+		if synctest.Wait(); !errors.Is(failed, ErrRemoved) {
+			t.Errorf("a member that was removed ends with %v, want %v", failed, ErrRemoved)
 		}
 	})
 }

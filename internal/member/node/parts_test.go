@@ -176,7 +176,7 @@ func TestWhatAStartPassesOn(t *testing.T) {
 	if err := noteRemoval(cfg.DataDir, wal.OS{}, "removed"); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := Start(cfg); !errors.Is(err, errRemoved) {
+	if n, err := Start(cfg); !errors.Is(err, ErrRemoved) {
 		t.Errorf("a member that was removed starts: %v", err)
 		if err == nil {
 			n.Stop()
@@ -246,9 +246,9 @@ func TestAMemberThatWasRemovedEnds(t *testing.T) {
 			}
 			time.Sleep(time.Nanosecond)
 			if synctest.Wait(); len(ended) != 1 {
-				t.Errorf("disk broken: %v: it ends with nothing, want %v", broken, errRemoved)
-			} else if err := <-ended; !errors.Is(err, errRemoved) {
-				t.Errorf("disk broken: %v: it ends with %v, want %v", broken, err, errRemoved)
+				t.Errorf("disk broken: %v: it ends with nothing, want %v", broken, ErrRemoved)
+			} else if err := <-ended; !errors.Is(err, ErrRemoved) {
+				t.Errorf("disk broken: %v: it ends with %v, want %v", broken, err, ErrRemoved)
 			}
 			n.driver.Stop()
 		})

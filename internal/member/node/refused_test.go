@@ -116,7 +116,7 @@ func TestWhatAMemberMakesOfRefusals(t *testing.T) {
 			case tt.ends != "" && (ends != tt.at || fails != 1):
 				t.Errorf("%s: it ends %d times, at first after %d election timeouts; want once, after %d", tt.name, fails, ends, tt.at)
 			}
-			if noted := errors.Is(checkRemoved(n.cfg.DataDir, n.cfg.WAL.FS), errRemoved); noted != errors.Is(failed, errRemoved) {
+			if noted := errors.Is(checkRemoved(n.cfg.DataDir, n.cfg.WAL.FS), ErrRemoved); noted != errors.Is(failed, ErrRemoved) {
 				t.Errorf("%s: its directory says that it was removed: %v, and it ends with %v", tt.name, noted, failed)
 			}
 			if got := strings.Join(hands, ", "); got != tt.hands {

@@ -10,13 +10,13 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/wal"
 )
 
-// errRemoved is why a member ends that is one no more: in etcd's words.
-var errRemoved = errors.New("node: the member has been permanently removed from the cluster: add it again, and start it with another, empty data directory")
+// ErrRemoved is why a member ends that is one no more: in etcd's words.
+var ErrRemoved = errors.New("node: the member has been permanently removed from the cluster: add it again, and start it with another, empty data directory")
 
 // removedFile in the data directory says that its member was removed.
 const removedFile = "removed"
 
-// checkRemoved returns errRemoved if the member of a data directory was removed, and
+// checkRemoved returns ErrRemoved if the member of a data directory was removed, and
 // another error if that cannot be found out.
 func checkRemoved(dir string, fsys wal.FS) error {
 	f, err := fsys.OpenFile(filepath.Join(dir, removedFile), os.O_RDONLY, 0)
@@ -27,7 +27,7 @@ func checkRemoved(dir string, fsys wal.FS) error {
 		return fmt.Errorf("node: read the data directory: %w", err)
 	}
 	f.Close()
-	return errRemoved
+	return ErrRemoved
 }
 
 // noteRemoval makes it durable that the member of a data directory was removed.

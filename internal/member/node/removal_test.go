@@ -18,8 +18,8 @@ func TestANoteOfRemovalSurvivesAPowerCut(t *testing.T) {
 			t.Fatal(err)
 		}
 		disk.Crash(rand.New(rand.NewPCG(seed, 0)))
-		if err := checkRemoved("/data", disk.FS()); !errors.Is(err, errRemoved) {
-			t.Errorf("seed %d: after the power cut: %v, want %v", seed, err, errRemoved)
+		if err := checkRemoved("/data", disk.FS()); !errors.Is(err, ErrRemoved) {
+			t.Errorf("seed %d: after the power cut: %v, want %v", seed, err, ErrRemoved)
 		}
 	}
 }

@@ -469,7 +469,7 @@ func TestANoteOfRemovalIsClosed(t *testing.T) {
 	if err := noteRemoval("/data", disk, "gone"); err != nil {
 		t.Fatal(err)
 	}
-	if err := checkRemoved("/data", disk); !errors.Is(err, errRemoved) {
+	if err := checkRemoved("/data", disk); !errors.Is(err, ErrRemoved) {
 		t.Errorf("the note of a removal reads %v", err)
 	}
 	if k := disk.open.Load(); k != 0 {

@@ -50,7 +50,7 @@ func (l *Lease) room() ([]entry, bool) {
 	}
 	var others []entry
 	for _, e := range s.record.entries {
-		if !s.released(e) && !s.dead[e.key()] && !slices.Contains(l.cfg.Broken, e.token) {
+		if !s.released(e) && !s.dead[e.key()] && !l.vain(e) && !slices.Contains(l.cfg.Broken, e.token) {
 			others = append(others, e)
 		}
 	}
@@ -71,6 +71,10 @@ func (l *Lease) room() ([]entry, bool) {
 	}
 	return others, fits(append(queue, uint64(l.cfg.Slots)))
 }
+
+// vain reports whether the entry is ours, and was written in time and never held by: it hides
+// nobody (see doc.go).
+func (l *Lease) vain(e entry) bool { return e.key() == stamp{l.cfg.ID, l.timely} }
 
 // fits reports whether all of these may hold at once.
 func fits(slots []uint64) bool {
@@ -158,6 +162,7 @@ func (l *Lease) written(now machine.Mono) {
 		l.slow(now, late)
 		return
 	}
+	l.timely = l.counter
 	l.phase, l.alarm = settling, now.Add(l.readBack())
 }
 
@@ -184,11 +189,12 @@ func (l *Lease) checked(now machine.Mono) {
 	mine, won := l.sight.entry(stamp{l.cfg.ID, l.counter})
 	deadline := l.until(now)
 	switch {
-	case won && now < deadline && l.leave:
-		l.held = l.counter
+	case won && l.leave:
 		l.depart(now)
-	case won && now < deadline:
-		l.held, l.token, l.deadline = l.counter, mine.token, deadline
+	case won && now >= deadline:
+		l.look(now)
+	case won:
+		l.held, l.timely, l.token, l.deadline = l.counter, 0, mine.token, deadline
 		l.out.Outcomes = append(l.out.Outcomes, Acquired{l.token, deadline})
 		if l.exclusive() {
 			l.hold(now)

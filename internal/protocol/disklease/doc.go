@@ -49,9 +49,9 @@
 //   - Release. The released timestamp goes into the claim's own note beside the register,
 //     nothing is ever written into the register to free it (T-3): a late release frees
 //     nobody newer. A contender that sees the released timestamp in the register need not
-//     wait. Only a timestamp that was held is released. A timestamp that was written too
-//     late may cover another claim's record. All contenders have to wait for its end,
-//     including its own claim, even if that has been told to leave meanwhile.
+//     wait. Only a timestamp that was held, or was written in time, is released. A timestamp
+//     that was written too late may cover another claim's record. All contenders have to wait
+//     for its end, including its own claim, even if that has been told to leave meanwhile.
 //   - Ends. A contender may be told ([Ended]) that the process of a claim does not exist any more, and by
 //     which timestamp the claim has held. That is worth what a release of this timestamp is worth, for
 //     the same reason: the holder believes no more, and while the register shows a timestamp that was
@@ -74,6 +74,45 @@
 //   - A queue. A claim that waits says so in its note, with a ticket, and lets earlier
 //     claims go first while their notes change. That is courtesy: no promise of exclusion
 //     depends on it, and a dead waiter costs others Δ/2+6δ.
+//
+// # A claim's own entry
+//
+// A claim may find its own timestamp in the register without holding by it. Need it wait
+// Δ+6δ for that? It depends on whether the write was in time, that is, ended within 2δ of the
+// beginning of the look before it.
+//
+// In time: no. Nobody holds at the moment when the register shows such an entry. Suppose that
+// Q holds and the entry covers its record. Q read its record back before the entry landed.
+// Q's write ended 2δ before that, so before the entry's claim began its look. That look would
+// have shown Q. And whoever came to hold after the entry landed has written after it, and the
+// register shows that write, or one that has its own wait. So the claim may write again at
+// once, if its read-back failed or came too late to hold by. Others may learn it by a release:
+//
+//   - The claim is the only one who knows, and it believes no more. An entry of another
+//     claim, also of the same process or of the process that ran before, is not its own.
+//   - Its next write has another timestamp. If that one is late, it is waited out.
+//   - Claims that raced with the entry have read the record before it, and perhaps a lesser δ
+//     (T-1). So the claim neither looks again nor releases before the 2δ are over in which it
+//     would settle. By then each of those has written, or is late: see the script
+//     entry-settles-before-it-is-released.
+//   - Nobody shares beside the entry, because it is unconfirmed. So it is in no other claim's
+//     record, which could get stuck and bring it back.
+//   - Bases that go back may show it again. They may show a released or a free record as well.
+//
+// Late, or of unknown outcome: yes. P reads that the lease is free, and its write gets stuck.
+// Q reads the same, writes, reads itself back and holds. Then P's write lands over Q's record,
+// for both were meant to be the next version and P's is the greater, or the register does not
+// compare versions. All that is left of Q is what Q believes, for up to Δ. If P went on at
+// once, by ignoring its entry or by a release of it, two would hold: see the script
+// late-entry-may-hide-a-holder. What could tell P that there is no Q?
+//
+//   - A later look: no. Q's record is gone, and a claim that took a free lease has no note.
+//   - Q's next renewal, which gives up: no. Q may be stopped until its deadline.
+//   - The token: no. P's entry has the greater version, or the same Seq.
+//   - A minority of the bases that still shows Q: only that there is a Q, never that there is none.
+//   - The time when P's write ended: it is about when the wait begins anyway.
+//   - A note by each contender before it writes: yes, where notes are not lost. It would cost
+//     each acquisition another access, in order to make a rare case quick. It is left out.
 //
 // # Shared holders (section 10)
 //

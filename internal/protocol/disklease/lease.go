@@ -71,6 +71,7 @@ type Lease struct {
 	wrote    machine.Mono  // when the last write was invoked
 	settle   time.Duration // δ of the contest: that of the record read before the write
 	held     uint64        // our last stamp that was confirmed; 0 if none ever was
+	timely   uint64        // our stamp that was written in time and not yet read back or overwritten; 0 if none
 	token    uint64
 	deadline machine.Mono // 0 while the lease is not held
 	limit    machine.Mono // the deadline when we left
@@ -272,6 +273,9 @@ func (l *Lease) see(now machine.Mono, v machine.Value) error {
 		return fmt.Errorf("%w: it has no version left for another write", ErrRecord)
 	}
 	l.sight = sight{begun: l.begun, record: rec, ended: l.ended}
+	if _, there := l.sight.entry(stamp{l.cfg.ID, l.timely}); !there {
+		l.timely = 0 // overwritten: the register does not show it again
+	}
 	l.still = l.still.observe(now, v.Version)
 	return l.witness.look(now, &l.sight, v, l.cfg.ID, l.wait, l.patience())
 }

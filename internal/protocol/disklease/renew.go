@@ -1,6 +1,7 @@
 package disklease
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/tenure-lease/tenure/internal/machine"
@@ -127,7 +128,8 @@ func (l *Lease) stopHolding(now machine.Mono) {
 
 // depart tells others that nobody has to wait for us any more.
 func (l *Lease) depart(now machine.Mono) {
-	if l.held == 0 && l.note.ticket == 0 {
+	gone := cmp.Or(l.timely, l.held)
+	if gone == 0 && l.note.ticket == 0 {
 		l.finish(nil)
 		return
 	}
@@ -135,7 +137,7 @@ func (l *Lease) depart(now machine.Mono) {
 		l.finish(fmt.Errorf("the store does not take our release; by now the lease has ended by itself"))
 		return
 	}
-	l.note = note{stamp: l.note.stamp, beat: l.note.beat, released: l.held}
+	l.note = note{stamp: l.note.stamp, beat: l.note.beat, released: gone}
 	l.access(now, leaving, machine.Note{Data: l.note.encode()})
 }
 
