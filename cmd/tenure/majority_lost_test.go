@@ -218,4 +218,3 @@ func TestRestoredAfterTheMajorityIsLost(t *testing.T) {
 	l.join("a", "b", flags)
 	l.judge("a", lease, seen, 3)
 }
-
