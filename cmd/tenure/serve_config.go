@@ -46,7 +46,7 @@ type serveOptions struct {
 	keepAliveMin, keepAliveInterval         time.Duration
 	keepAliveTimeout, watchProgressInterval time.Duration
 	warnCall, warnApply                     time.Duration
-	unsafeNoSync                            bool
+	unsafeNoSync, forceNewCluster           bool
 	compactionMode, compactionRetention     string
 	readLease, readLeaseOrder               string
 	readLeaseChanges                        string
@@ -90,6 +90,7 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 	f.DurationVar(&o.watchProgressInterval, "watch-progress-notify-interval", 10*time.Minute, "how often a quiet watch reports progress, if it asked for that")
 	f.DurationVar(&o.warnCall, "warning-unary-request-duration", 300*time.Millisecond, "how long a call may take until the log tells of it; 0 tells of none")
 	f.DurationVar(&o.warnApply, "warning-apply-duration", 100*time.Millisecond, "how long a write may take to be applied until the log tells of it; 0 tells of none")
+	f.BoolVar(&o.forceNewCluster, "force-new-cluster", false, "begin a new cluster, of this member alone, from its data directory: for one whose majority is lost for good")
 	f.BoolVar(&o.unsafeNoSync, "unsafe-no-fsync", false, "do not wait for the disk: a crash of this machine may lose acknowledged writes, and this member's votes with them")
 	f.StringVar(&o.compactionMode, "auto-compaction-mode", "periodic", "`mode` of compaction: periodic or revision")
 	f.StringVar(&o.compactionRetention, "auto-compaction-retention", "0", "history to keep: a `duration` (or hours), or revisions; 0 keeps all")
@@ -174,7 +175,7 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 	}
 	cfg = server.Config{
 		Node: node.Config{
-			Name: o.name, DataDir: o.dataDir, Peers: peers, ClusterToken: o.clusterToken, Existing: o.clusterState == "existing", ClientURLs: o.advertiseClientURLs,
+			Name: o.name, DataDir: o.dataDir, Peers: peers, ClusterToken: o.clusterToken, Existing: o.clusterState == "existing", ForceNewCluster: o.forceNewCluster, ClientURLs: o.advertiseClientURLs,
 			HeartbeatInterval: time.Duration(o.heartbeatMillis) * time.Millisecond,
 			ElectionTimeout:   time.Duration(o.electionMillis) * time.Millisecond,
 			ReadLease:         string(policy), ReadLeaseTTL: o.readLeaseTTL, MaxLearners: o.maxLearners, WarnApply: o.warnApply, UnsafeNoSync: o.unsafeNoSync,

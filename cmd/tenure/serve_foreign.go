@@ -60,7 +60,7 @@ func registerForeign(f *pflag.FlagSet) {
 		add(name, &foreign{toggle: true}, harmless)
 	}
 	for name, r := range refused {
-		add(name, &foreign{refusal: &r, toggle: r.toggle}, "is not possible here: "+r.instead)
+		add(name, &foreign{refusal: &r}, "is not possible here: "+r.instead)
 	}
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		return pflag.NormalizedName(strings.TrimPrefix(name, "experimental-"))

@@ -77,24 +77,22 @@ const (
 
 // etcdOnly is a flag whose operator would be wrong about the member if the flag were ignored.
 type etcdOnly struct {
-	toggle  bool
 	nothing []string // values that ask for nothing, beside the empty one
 	instead string
 }
 
 var refused = map[string]etcdOnly{
-	"force-new-cluster":   {true, []string{"false"}, "a cluster that has lost its majority begins anew from a snapshot of a member that is left (`tenure snapshot`; docs/cluster.md, After a majority is lost)"},
-	"proxy":               {false, []string{"off", "false"}, "a member is no proxy"},
-	"enable-v2v3":         {false, nil, "there is no v2 API"},
-	"discovery":           {false, nil, notDiscovered},
-	"discovery-proxy":     {false, nil, notDiscovered},
-	"discovery-token":     {false, nil, notDiscovered},
-	"discovery-endpoints": {false, nil, notDiscovered},
-	"discovery-user":      {false, nil, notDiscovered},
-	"discovery-password":  {false, nil, notDiscovered},
-	"discovery-cert":      {false, nil, notDiscovered},
-	"discovery-key":       {false, nil, notDiscovered},
-	"discovery-cacert":    {false, nil, notDiscovered},
+	"proxy":               {[]string{"off", "false"}, "a member is no proxy"},
+	"enable-v2v3":         {nil, "there is no v2 API"},
+	"discovery":           {nil, notDiscovered},
+	"discovery-proxy":     {nil, notDiscovered},
+	"discovery-token":     {nil, notDiscovered},
+	"discovery-endpoints": {nil, notDiscovered},
+	"discovery-user":      {nil, notDiscovered},
+	"discovery-password":  {nil, notDiscovered},
+	"discovery-cert":      {nil, notDiscovered},
+	"discovery-key":       {nil, notDiscovered},
+	"discovery-cacert":    {nil, notDiscovered},
 }
 
 // nuances are flags that mean the same as in etcd but for a detail.
@@ -102,6 +100,7 @@ var nuances = map[string]string{
 	"advertise-client-urls":          "by default those of --listen-client-urls, and needed where these are no addresses to dial",
 	"config-file":                    "flags and environment win over it, while etcd then ignores them; an unknown key is an error",
 	"data-dir":                       "by default NAME.tenure",
+	"force-new-cluster":              "the new cluster has another ID, and a revision raised by a thousand million, and begins after 10 s; once for a data directory, and later starts with it say that it has no effect (docs/cluster.md, After a majority is lost)",
 	"initial-advertise-peer-urls":    "one URL",
 	"initial-cluster":                "one URL for each name",
 	"listen-peer-urls":               "one URL",

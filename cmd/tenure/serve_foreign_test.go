@@ -88,7 +88,7 @@ func TestServeSettingsOfEtcd(t *testing.T) {
 		{name: "a misspelt protection of ours", environ: []string{"TENURE_TRUSTED_CA_FILES=ca.pem"}, want: "TENURE_TRUSTED_CA_FILES: there is no such setting"},
 		{name: "a variable that is no switch", environ: []string{"ETCD_AUTO_TLS=perhaps"}, want: "ETCD_AUTO_TLS: "},
 		{name: "tokens of nobody", environ: []string{"ETCD_AUTH_TOKEN=simple"}},
-		{name: "a new cluster by force", args: []string{"--force-new-cluster"}, want: "not be safe to ignore"},
+		{name: "a proxy", args: []string{"--proxy=on"}, want: "not be safe to ignore"},
 		{name: "discovery", args: []string{"--discovery-token", "x"}, want: "begin a cluster of its own"},
 		{name: "etcd's sample file", file: `
 name: 'x'
@@ -174,17 +174,12 @@ func TestServeRefusesUnknownProtections(t *testing.T) {
 	}
 }
 
-// Switches of etcd's take all words for true and false that etcd takes.
+// Switches of etcd's take all words for true and false that etcd takes, and refused ones may ask for nothing.
 func TestServeSwitchesOfEtcd(t *testing.T) {
-	for _, word := range []string{"0", "f", "F", "FALSE", "false", "False"} {
-		if _, _, _, err := serveFlags(t, []string{"--force-new-cluster=" + word}, nil); err != nil {
-			t.Errorf("%s is not taken for false: %v", word, err)
-		}
-	}
-	for _, word := range []string{"1", "t", "T", "TRUE", "true", "True"} {
-		for _, flag := range []string{"--force-new-cluster="} {
-			if _, _, _, err := serveFlags(t, []string{flag + word}, nil); err == nil || !strings.Contains(err.Error(), "not be safe to ignore") {
-				t.Errorf("%s%s: %v, want it refused", flag, word, err)
+	for _, word := range []string{"0", "f", "F", "FALSE", "false", "False", "1", "t", "T", "TRUE", "true", "True"} {
+		for _, flag := range []string{"--force-new-cluster=", "--pre-vote="} {
+			if _, _, _, err := serveFlags(t, []string{flag + word}, nil); err != nil {
+				t.Errorf("%s%s is not taken: %v", flag, word, err)
 			}
 		}
 	}

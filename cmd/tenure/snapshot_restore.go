@@ -28,9 +28,9 @@ type restoredSnapshot struct {
 
 // restoreOptions have the names and meanings of etcd's.
 type restoreOptions struct {
-	name, dataDir, advertisePeer, cluster, token string
-	bump                                         int64
-	markCompacted, skipHash                      bool
+	name, dataDir, logDir, advertisePeer, cluster, token string
+	bump                                                 int64
+	markCompacted, skipHash                              bool
 }
 
 func snapshotRestoreCommand() *cobra.Command {
@@ -88,6 +88,7 @@ nothing was written after FILE was saved; otherwise fencing tokens repeat.
 	f.SortFlags = false
 	f.StringVar(&r.name, "name", defaultName, "the member's `name`, one of those in --initial-cluster")
 	f.StringVar(&r.dataDir, "data-dir", "", "`directory` to make (default NAME.tenure)")
+	f.StringVar(&r.logDir, "wal-dir", "", "`directory` to make for the log, if it is not to be in --data-dir; start the member with the same flag")
 	f.StringVar(&r.advertisePeer, "initial-advertise-peer-urls", defaultPeerURL, "the member's `URL` for the other members")
 	f.StringVar(&r.cluster, "initial-cluster", "", "all members: `name=url,name=url,…` (default NAME=<initial-advertise-peer-urls>)")
 	f.StringVar(&r.token, "initial-cluster-token", "etcd-cluster", "`text` that tells clusters with equal URLs apart")
@@ -143,7 +144,7 @@ func (r restoreOptions) restore(path string) (done restoredSnapshot, err error) 
 		File: path, DataDir: cmp.Or(r.dataDir, r.name+".tenure"), Name: r.name, Revision: c.Revision, Keys: c.Keys, Leases: c.Leases, Orphans: c.Orphans,
 	}
 	id, err := node.Restore(node.Restoration{
-		DataDir: done.DataDir, Name: r.name, Peers: peers, ClusterToken: r.token, State: state, Users: c.Users(), Digest: digest, Logger: slog.New(slog.DiscardHandler),
+		DataDir: done.DataDir, LogDir: r.logDir, Name: r.name, Peers: peers, ClusterToken: r.token, State: state, Users: c.Users(), Digest: digest, Logger: slog.New(slog.DiscardHandler),
 	})
 	done.Cluster = hexID(id)
 	if errors.Is(err, node.ErrNotEmpty) {

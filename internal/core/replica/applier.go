@@ -291,12 +291,6 @@ func (a *Applier) Snapshot() Snapshot {
 	}
 }
 
-// FoundingSnapshot is the snapshot that all members of a cluster begin with if it begins with a state, such as
-// that of a backup. All members must have the same. It is behind that of [Genesis].
-func FoundingSnapshot(by Roster, state *kv.Store, users *auth.State) Snapshot {
-	return Snapshot{Index: 2, Term: 1, roster: by, released: 2, users: users, view: state.View(), release: func() {}}
-}
-
 // Release lets the store give up what the snapshot held.
 func (s Snapshot) Release() { s.release() }
 

@@ -19,6 +19,8 @@ type Config struct {
 	MaxRequestBytes int
 	// MaxTxnOps bounds each list of a transaction. Default 128.
 	MaxTxnOps int
+	// maxTxnKeys bounds the keys that a transaction looks at. Default 10,000,000.
+	maxTxnKeys int
 	// MaxConcurrentStreams bounds the calls in flight on one connection.
 	// Default no bound.
 	MaxConcurrentStreams uint32
@@ -112,6 +114,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxTxnOps == 0 {
 		c.MaxTxnOps = kv.DefaultMaxTxnOps
+	}
+	if c.maxTxnKeys == 0 {
+		c.maxTxnKeys = defaultMaxTxnKeys
 	}
 	if c.Short == nil {
 		c.Short = func() bool { return false }

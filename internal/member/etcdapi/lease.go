@@ -70,7 +70,8 @@ func (s *leaseServer) LeaseTimeToLive(ctx context.Context, r *pb.LeaseTimeToLive
 }
 
 // LeaseLeases lists the leases, in order of id, to those who may read all keys that are attached to
-// any. In key order the published state may lack one that this member has just granted.
+// any. In key order the published state may lack one that this member has just granted. Etcd's leader
+// lists them in the order in which they run out, and its followers in none, so no client can go by an order.
 func (s *leaseServer) LeaseLeases(ctx context.Context, r *pb.LeaseLeasesRequest) (*pb.LeaseLeasesResponse, error) {
 	if err := s.backend.Barrier(ctx); err != nil {
 		return nil, toStatus(err)

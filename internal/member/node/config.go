@@ -31,6 +31,9 @@ type Config struct {
 	// Existing says that the cluster runs already, and that this member was added to
 	// it. Without data it asks the others in Peers for its identity.
 	Existing bool
+	// ForceNewCluster makes this member the only one of another cluster, which begins with what the data
+	// directory knows: see the package comment. A directory that has begun so once starts as usual.
+	ForceNewCluster bool
 	// ClientURLs are told to clients that ask for the members.
 	ClientURLs []string
 

@@ -157,6 +157,24 @@
 // three voters both others have to confirm it. So replace members one after the other, and
 // wait until each has joined.
 //
+// # A cluster that begins anew
+//
+// With ForceNewCluster a member that is left of a cluster begins another one, as its only
+// member, from its own data (anew.go). These keep that from harm:
+//
+//   - The cluster and the member have new IDs, of which a part is random. So no former member
+//     is listened to, and of two that begin anew neither hears the other.
+//   - The revision is raised beyond all that lost members may have given out: tokens grow.
+//   - All of the log counts, committed or not: this member may have acknowledged its end.
+//   - Each lease has its whole TTL. It may have been renewed at a member that is lost.
+//   - It begins when no promise to a reader of the former cluster is left, however long
+//     its members made them. Until then there is no cluster to acknowledge a write. This rests on the
+//     operator's word that the others are lost, or at least no two of them hear each other.
+//   - The former data is exchanged for the new as a whole (anew_move.go), and kept aside.
+//   - A directory that has begun anew does not do so again: the flag may have been left
+//     in a unit file, and others have joined since. It starts as usual: to refuse would stop a
+//     member that is well. An empty directory does not start with it, nor one of a member that was removed.
+//
 // Members cannot notice these:
 //
 //   - an older copy from the same start, put back while the process was down: start numbers

@@ -132,6 +132,14 @@ func Start(cfg Config) (_ *Node, err error) {
 	if err := checkRemoved(cfg.DataDir, cfg.WAL.FS); err != nil {
 		return nil, err
 	}
+	if err := finishAnew(cfg.DataDir, cfg.WAL); err != nil {
+		return nil, fmt.Errorf("node: open data directory: %w", err)
+	}
+	if cfg.ForceNewCluster {
+		if err := n.beginAnew(); err != nil {
+			return nil, err
+		}
+	}
 	if err := n.reachableFounders(); err != nil {
 		return nil, err
 	}

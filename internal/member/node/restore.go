@@ -20,6 +20,7 @@ import (
 // gets its own, from the same state.
 type Restoration struct {
 	DataDir      string            // made; it must not exist, or be empty
+	LogDir       string            // of the log, if it is to be elsewhere; it must not exist, or be empty
 	Name         string            // of the member
 	Peers        map[string]string // peer URLs by name, as in Config
 	ClusterToken string
@@ -40,12 +41,14 @@ func Restore(r Restoration) (cluster uint64, err error) {
 	if r.FS == nil {
 		r.FS = wal.OS{}
 	}
-	switch left, err := os.ReadDir(r.DataDir); {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return 0, err
-	case len(left) > 0:
-		return 0, fmt.Errorf("%s %w: name another directory, or move what is in it away", r.DataDir, ErrNotEmpty)
+	for _, dir := range []string{r.DataDir, r.LogDir} {
+		switch left, err := os.ReadDir(dir); {
+		case dir == "" || errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return 0, err
+		case len(left) > 0:
+			return 0, fmt.Errorf("%s %w: name another directory, or move what is in it away", dir, ErrNotEmpty)
+		}
 	}
 	if r.Peers[r.Name] == "" {
 		return 0, fmt.Errorf("member %q is not among those of the cluster: name it with its peer URL", r.Name)
@@ -66,7 +69,19 @@ func Restore(r Restoration) (cluster uint64, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	if err := begin(work, id, replica.FoundingSnapshot(replica.FoundedBy(members), r.State, r.Users), wal.Options{FS: r.FS}, r.Logger); err != nil {
+	// A log elsewhere is there before the data directory. A crash in between leaves one that is of no directory,
+	// with which no member starts.
+	if r.LogDir != "" {
+		if r.LogDir, err = filepath.Abs(r.LogDir); err != nil {
+			return 0, err
+		}
+		defer func() {
+			if err != nil {
+				err = errors.Join(err, removeAll(r.FS, r.LogDir))
+			}
+		}()
+	}
+	if err := begin(work, id, replica.FoundingSnapshot(replica.FoundedBy(members), r.State, r.Users), wal.Options{FS: r.FS, LogDir: r.LogDir}, r.Logger); err != nil {
 		return 0, err
 	}
 	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -14,6 +14,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
+	"github.com/tenure-lease/tenure/internal/host/wal"
 	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
 	"github.com/tenure-lease/tenure/internal/member/backup"
 	"github.com/tenure-lease/tenure/internal/state/kv"
@@ -249,5 +250,46 @@ func TestARestoredDirectoryIsDurable(t *testing.T) {
 	}
 	if after, want := calls[at+1:], []string{"syncdir " + filepath.Base(parent)}; !slices.Equal(after, want) {
 		t.Errorf("behind the renaming: %q, want %q", after, want)
+	}
+}
+
+// A log elsewhere is made with its directory, or not at all; and it is not made over another one.
+func TestARestoreWithItsLogElsewhere(t *testing.T) {
+	parent := t.TempDir()
+	dir, logs := filepath.Join(parent, "data"), filepath.Join(parent, "logs")
+	r := Restoration{
+		DataDir: dir, LogDir: logs, Name: "a", Peers: map[string]string{"a": "http://127.0.0.1:1"},
+		State: saved(t, 2), Digest: "d", Logger: slog.New(slog.DiscardHandler),
+	}
+	changes := 3
+	failing := r
+	failing.FS = dying{FS: wal.OS{}, left: &changes}
+	if _, err := Restore(failing); !errors.Is(err, errDead) {
+		t.Fatalf("a disk dies with %v", err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(logs, "*.wal")); len(left) > 0 && changes > 0 {
+		t.Errorf("a restore that failed has left %v", left)
+	}
+	r.LogDir = filepath.Join(parent, "others")
+	id, err := Restore(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, log, err := openStorage(dir, identity{}, wal.Options{LogDir: r.LogDir}, r.Logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.identity.Cluster != id || log.Snapshot.GetIndex() != 2 {
+		t.Errorf("the directory is of cluster %x at %d, want %x at the state's", s.identity.Cluster, log.Snapshot.GetIndex(), id)
+	}
+	if err := s.log.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := (wal.Options{}).Exists(dir); err == nil {
+		t.Error("the directory starts without its log")
+	}
+	r.DataDir = filepath.Join(parent, "second")
+	if _, err := Restore(r); !errors.Is(err, ErrNotEmpty) {
+		t.Errorf("over another log: %v, want that it is not empty", err)
 	}
 }

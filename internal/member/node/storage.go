@@ -39,6 +39,8 @@ type identity struct {
 	Joined   bool      `json:"joined,omitempty"`
 	// Witnesses are the voters of the time when this member asked for its identity: see admission.
 	Witnesses []uint64 `json:"witnesses,omitempty"`
+	// Anew is the cluster of which this directory was before it began anew, by force.
+	Anew uint64 `json:"began_anew_from_cluster,omitempty"`
 }
 
 // founder is one of a cluster's first members.
