@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
@@ -164,11 +164,22 @@ func TestPasswordsAreTypedUnseen(t *testing.T) {
 	if _, err := at.unasked().config(); err == nil || !strings.Contains(err.Error(), "no terminal to ask") {
 		t.Errorf("a completion asks for a password: %v", err)
 	}
+	done, typed := make(chan struct{}), make(chan struct{})
 	go func() {
-		for echoes() {
-			runtime.Gosched()
+		defer close(typed)
+		for _, password := range []string{"secret\n", "asked again\n"} {
+			for unseen := false; !unseen; unseen = !echoes() {
+				select {
+				case <-done:
+					return
+				case <-time.After(time.Millisecond):
+				}
+			}
+			_, _ = keys.WriteString(password)
+			for unseen := true; unseen; unseen = !echoes() {
+				<-time.After(time.Millisecond)
+			}
 		}
-		_, _ = keys.WriteString("secret\n")
 	}()
 	for range 2 {
 		cfg, err := at.config()
@@ -176,6 +187,8 @@ func TestPasswordsAreTypedUnseen(t *testing.T) {
 			t.Errorf("the password is %q, %v; want what was typed", cfg.Password, err)
 		}
 	}
+	close(done)
+	<-typed
 	if !echoes() {
 		t.Error("the terminal shows nothing any more")
 	}
