@@ -161,9 +161,6 @@ func TestPasswordsAreTypedUnseen(t *testing.T) {
 		return state.Lflag&unix.ECHO != 0
 	}
 	at := place{"etcd://a", &asUser{user: "app"}}
-	if _, err := at.unasked().config(); err == nil || !strings.Contains(err.Error(), "no terminal to ask") {
-		t.Errorf("a completion asks for a password: %v", err)
-	}
 	done, typed := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(typed)
@@ -181,6 +178,9 @@ func TestPasswordsAreTypedUnseen(t *testing.T) {
 			}
 		}
 	}()
+	if _, err := at.unasked().config(); err == nil || !strings.Contains(err.Error(), "no terminal to ask") {
+		t.Errorf("a completion asks for a password: %v", err)
+	}
 	for range 2 {
 		cfg, err := at.config()
 		if err != nil || cfg.Username != "app" || cfg.Password != "secret" {

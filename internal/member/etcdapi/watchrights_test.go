@@ -97,6 +97,34 @@ func TestAWatchEndsWithItsRights(t *testing.T) {
 	w.wantCanceled(false, rpctypes.ErrGRPCInvalidAuthToken)
 }
 
+// A watch that has nothing to show ends as well when its rights do, and a right that is left keeps it. So does
+// an observer of an election.
+func TestAnIdleWatchEndsWithItsRights(t *testing.T) {
+	s := serveUsers(t, Config{})
+	w := s.watchAs(t, s.as("ann"))
+	for _, key := range []string{"a/1", "r"} {
+		w.create(&pb.WatchCreateRequest{Key: []byte(key)})
+		w.recv()
+	}
+	observer, err := v3electionpb.NewElectionClient(s.conn).Observe(s.as("ann"), &v3electionpb.LeaderRequest{Name: []byte("a/e")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.be(t, &pb.PutRequest{Key: []byte("a/e/1")})
+	if _, err := observer.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	s.be(t, &pb.AuthRoleAddRequest{Name: "another"}, &pb.AuthRoleRevokePermissionRequest{Role: "anns", Key: []byte("r")})
+	w.wantCanceled(false, rpctypes.ErrGRPCPermissionDenied)
+	s.be(t, &pb.PutRequest{Key: []byte("a/1")})
+	w.wantEvent("a/1")
+	s.be(t, &pb.AuthUserRevokeRoleRequest{Name: "ann", Role: "anns"})
+	w.wantCanceled(false, rpctypes.ErrGRPCPermissionDenied)
+	if _, err := observer.Recv(); !errors.Is(rpctypes.Error(err), rpctypes.ErrPermissionDenied) {
+		t.Errorf("an observer without rights hears %v", err)
+	}
+}
+
 // To put users in force ends the watches of nobody.
 func TestWatchesOfNobodyEndWhenUsersAreInForce(t *testing.T) {
 	f := newFake(t, watch.Config{})

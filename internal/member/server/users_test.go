@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -202,5 +203,46 @@ func TestTokensOfAnUnknownKind(t *testing.T) {
 		if l.Close() == nil {
 			t.Error("a listener of a member that did not start is left open")
 		}
+	}
+}
+
+// An idle watch ends with its rights, and none ends by a change that takes no right from it.
+func TestAnIdleWatchEndsWithItsRights(t *testing.T) {
+	_, endpoints := startWith(t, 1, func(c *Config) { c.Logins = login.Config{Cost: bcrypt.MinCost} })
+	ctx, open := t.Context(), dial(t, endpoints[0])
+	enableUsers(t, open)
+	root, err := dialAs(t, "root", "root", endpoints...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ann, err := dialAs(t, "ann", "ann", endpoints...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := func(change func() error) error {
+		watching, stop := context.WithTimeout(ctx, 20*time.Second)
+		defer stop()
+		w := ann.Watch(watching, "a", clientv3.WithCreatedNotify())
+		<-w
+		if _, err := root.RoleAdd(ctx, "of nobody"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := root.RoleDelete(ctx, "of nobody"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := root.Put(ctx, "a", ""); err != nil {
+			t.Fatal(err)
+		}
+		if r := <-w; len(r.Events) != 1 {
+			t.Errorf("a watch whose rights are left gets %+v, %v", r, r.Err())
+		}
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		r := <-w
+		return r.Err()
+	}
+	if err := ends(func() error { _, err := root.UserRevokeRole(ctx, "ann", "anns"); return err }); !errors.Is(err, rpctypes.ErrPermissionDenied) {
+		t.Errorf("an idle watch that may not read any more ends with %v", err)
 	}
 }

@@ -93,3 +93,26 @@ func TestJudge(t *testing.T) {
 		t.Errorf("expelled %v, want the two that are left", again)
 	}
 }
+
+// A stream that waits is told to judge once for each time that rights have changed, and no stream that began
+// after that.
+func TestRejudge(t *testing.T) {
+	w := newWorld(t, Config{})
+	s := w.hub.NewStream(0)
+	defer s.Close()
+	for range 3 {
+		w.hub.Rejudge()
+		if r, err := s.Next(t.Context()); err != nil || !r.Judge || r.WatchID != invalidID {
+			t.Errorf("got %+v, %v; want to be told to judge", r, err)
+		}
+	}
+	later := w.hub.NewStream(0)
+	defer later.Close()
+	for _, s := range []*Stream{s, later} {
+		select {
+		case <-s.rights:
+			t.Error("nothing has changed, and a stream is told to judge")
+		default:
+		}
+	}
+}
