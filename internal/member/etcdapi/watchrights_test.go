@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/authpb"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -101,12 +102,14 @@ func TestAWatchEndsWithItsRights(t *testing.T) {
 // an observer of an election.
 func TestAnIdleWatchEndsWithItsRights(t *testing.T) {
 	s := serveUsers(t, Config{})
-	w := s.watchAs(t, s.as("ann"))
+	ann, cancel := context.WithTimeout(s.as("ann"), 20*time.Second) // one that hears nothing fails
+	defer cancel()
+	w := s.watchAs(t, ann)
 	for _, key := range []string{"a/1", "r"} {
 		w.create(&pb.WatchCreateRequest{Key: []byte(key)})
 		w.recv()
 	}
-	observer, err := v3electionpb.NewElectionClient(s.conn).Observe(s.as("ann"), &v3electionpb.LeaderRequest{Name: []byte("a/e")})
+	observer, err := v3electionpb.NewElectionClient(s.conn).Observe(ann, &v3electionpb.LeaderRequest{Name: []byte("a/e")})
 	if err != nil {
 		t.Fatal(err)
 	}
