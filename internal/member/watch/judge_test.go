@@ -1,8 +1,10 @@
 package watch
 
 import (
+	"context"
 	"slices"
 	"testing"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
@@ -100,9 +102,11 @@ func TestRejudge(t *testing.T) {
 	w := newWorld(t, Config{})
 	s := w.hub.NewStream(0)
 	defer s.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // one that is told nothing fails
+	defer cancel()
 	for range 3 {
 		w.hub.Rejudge()
-		if r, err := s.Next(t.Context()); err != nil || !r.Judge || r.WatchID != invalidID {
+		if r, err := s.Next(ctx); err != nil || !r.Judge || r.WatchID != invalidID {
 			t.Errorf("got %+v, %v; want to be told to judge", r, err)
 		}
 	}
