@@ -1,8 +1,9 @@
 // Package engine opens a tenure.Leaser by URL.
 //
 //	etcd://host[:2379][,host2[:2379]…]                            a Tenure server or an etcd, plain text
-//	etcds://host[:2379],…[?cacert=FILE][&cert=FILE&key=FILE]      the same over TLS
-//	                                  [&servername=NAME]
+//	etcd://user[:password]@host,…[?passwordfile=FILE]             the same, as a user of it
+//	etcds://[user[:password]@]host[:2379],…                       the same over TLS
+//	       [?cacert=FILE][&cert=FILE&key=FILE][&servername=NAME]
 //	file:///directory                                             storage that is shared, or this machine's
 //	file:///dir1,/dir2,/dir3                                      several: a minority may fail
 //	redis://[user:password@]host[:6379],…[/db][?prefix=NAME]      one Redis server, or several independent ones
@@ -12,7 +13,8 @@
 //	flease://a:7000@/path/members[?…]                             the same, with the members in a file
 //
 // Without cacert the system's certificate authorities are trusted. With cert and key the client
-// shows a certificate of its own. In a path, a comma is written %2c.
+// shows a certificate of its own. passwordfile has the password of the user in one line; a server
+// with users lets nobody else in. In a path, a comma is written %2c.
 //
 // The options of a flease URL are the same for all peers, but for listen and state:
 //

@@ -47,6 +47,40 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
+// TestUsersOfServers: the user and the password stand before the hosts, or the password in a file, without
+// the end of its line.
+func TestUsersOfServers(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	unix, dos, bare, two := write("unix", "in a file\n"), write("dos", "in a file\r\n"), write("bare", "in a file"), write("two", "in\na file\n")
+	for url, want := range map[string]etcd.Config{
+		"etcd://a":                                 {},
+		"etcd://u:p%40:q@a,b:1":                    {Username: "u", Password: "p@:q"},
+		"etcds://u:aGk+/w==@a?servername=a":        {Username: "u", Password: "aGk+/w=="},
+		"etcd://a+b%3a:x@a/":                       {Username: "a+b:", Password: "x"},
+		"etcd://u@a?passwordfile=" + unix:          {Username: "u", Password: "in a file"},
+		"etcd://u@a?passwordfile=" + dos:           {Username: "u", Password: "in a file"},
+		"etcds://u@a?cacert=&passwordfile=" + bare: {Username: "u", Password: "in a file"},
+	} {
+		cfg, err := etcd.ReadURL(url)
+		if err != nil || cfg.Username != want.Username || cfg.Password != want.Password {
+			t.Errorf("%s: user %q with password %q, %v; want %q with %q", url, cfg.Username, cfg.Password, err, want.Username, want.Password)
+		}
+	}
+	if _, err := etcd.ReadURL("etcd://u@a?passwordfile=" + two); err == nil {
+		t.Error("two lines are taken for a password")
+	}
+	if cfg, err := etcd.ReadURLOfUser("etcd://u@a"); err != nil || cfg.Username != "u" {
+		t.Errorf("a user whose password comes from elsewhere: %q, %v", cfg.Username, err)
+	}
+}
+
 func TestPaths(t *testing.T) {
 	for url, want := range map[string][]string{
 		"file:///mnt/leases":     {"/mnt/leases"},
@@ -162,6 +196,13 @@ func TestPasswordsAreNotTold(t *testing.T) {
 		"redis://u:secret?half@a",
 		"redis://u/secret?half@a",
 		"rediss://u:secret@a?cert=x",
+		"etcd://u:secret@a/x",
+		"etcd://u:secret@a:http",
+		"etcd://:secret@a",
+		"etcd://u:half@secret@a/x",
+		"etcd://u:secret%zz@a",
+		"etcd://u:secret?half@a",
+		"etcds://u:secret@a?cert=x",
 	} {
 		_, err := Open(t.Context(), url)
 		if err == nil || slices.ContainsFunc([]string{"secret", "half", "%z"}, func(part string) bool { return strings.Contains(err.Error(), part) }) || !errors.Is(err, ErrURL) {
@@ -177,54 +218,62 @@ func TestBadURLs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for url, want := range map[string]string{
-		"":                            "has no scheme: write for instance etcd://",
-		"127.0.0.1:2379":              "has no scheme: write for instance etcd://127.0.0.1:2379",
-		"/tmp/shared":                 "has no scheme: write for instance file:///tmp/shared",
-		"//a:2379":                    "has no scheme: write for instance etcd://a:2379",
-		"~/shared":                    "has no scheme: write for instance file:///DIR, with the whole path",
-		"./shared":                    "has no scheme: write for instance file:///DIR, with the whole path",
-		"zk://a":                      `no engine is called "zk"; there are etcd, etcds`,
-		"http://a:2379":               "write etcd://a:2379",
-		"https://a:2379":              "write etcds://a:2379",
-		"etcd://":                     "an address is empty",
-		"etcd://a,,b":                 "an address is empty",
-		"etcd://user:pw@a":            "more than a host and a port",
-		"etcd://a/path":               "more than a host and a port",
-		"etcd://a:http":               `"http" is not a port`,
-		"etcd://a:":                   `"" is not a port`,
-		"etcd://a:-1":                 `"-1" is not a port`,
-		"etcd://a[b":                  "unexpected '[' in address",
-		"etcd://a:0":                  `"0" is not a port`,
-		"etcd://a:65536":              `"65536" is not a port`,
-		"etcd://a?cacert=x":           "use etcds",
-		"etcds://a?ca=x":              `option "ca" is unknown; there are cacert, cert, key, servername`,
-		"etcds://a?cert=x":            "cert and key go together",
-		"etcds://a?key=x":             "cert and key go together",
-		"etcds://a?cert=%zz":          "invalid URL escape",
-		"etcds://a?cacert=/none.pem":  "cacert: open /none.pem",
-		"etcds://a?cacert=" + junk:    "holds no PEM certificate",
-		"etcds://a?cert=/c&key=/none": "cert and key: open /c",
-		"file://":                     "there are three",
-		"file://leases":               "there are three",
-		"file:///a,b":                 `path "b" is not absolute`,
-		"file:///a,/a/":               `path "/a" is given twice`,
-		"file:///a?term=3s":           "tenure lease init",
-		"file:///a%zz":                "invalid URL escape",
-		"flease://a:1,b:1":            "which of them is this process? write flease://a:7000@",
-		"flease:///sock?t_max=3s":     "the peer that listens there has them",
-		"flease://a:1@":               `peer 1 is at "": write host:port`,
-		"flease://a:1@a:1,a:1":        "a:1 is listed twice",
-		"flease://a:1@a":              `peer 1 is at "a": write host:port`,
-		"flease://a:1@1=a:1,b:1":      "an index with every peer or with none",
-		"flease://a:1@1=a:1,1=b:1":    "two peers with index 1, a:1 and b:1",
-		"flease://a:1@0=a:1":          "give it one from 1 to 1023",
-		"flease://c:1@a:1,b:1":        "c:1, is not among the members",
-		"flease://a:1@/none":          "open /none",
-		"flease://self@192.0.2.1:1":   "0 of the addresses are this machine's",
-		"flease://a:1@a:1?ttl=3s":     `option "ttl" is unknown; there are cluster, t_max`,
-		"flease://a:1@a:1?t_max=3":    "t_max=3 is no duration: write for instance t_max=500ms",
-		"flease://a:1@a:1?cell=x":     "cell=x",
-		"flease://a:1@a:1?cell=0":     "cell=0",
+		"":                                  "has no scheme: write for instance etcd://",
+		"127.0.0.1:2379":                    "has no scheme: write for instance etcd://127.0.0.1:2379",
+		"/tmp/shared":                       "has no scheme: write for instance file:///tmp/shared",
+		"//a:2379":                          "has no scheme: write for instance etcd://a:2379",
+		"~/shared":                          "has no scheme: write for instance file:///DIR, with the whole path",
+		"./shared":                          "has no scheme: write for instance file:///DIR, with the whole path",
+		"zk://a":                            `no engine is called "zk"; there are etcd, etcds`,
+		"http://a:2379":                     "write etcd://a:2379",
+		"https://a:2379":                    "write etcds://a:2379",
+		"etcd://":                           "an address is empty",
+		"etcd://a,,b":                       "an address is empty",
+		"etcd://user@a":                     "there is a user and no password",
+		"etcd://user:@a":                    "there is a user and no password",
+		"etcd://:pw@a":                      "write user:password@",
+		"etcd://@a":                         "write user:password@",
+		"etcd://u%zz:p@a":                   "a user or password has a % that begins no escape",
+		"etcd://u:p@a?passwordfile=x":       "passwordfile is for a user without a password",
+		"etcd://a?passwordfile=x":           "passwordfile is for a user without a password",
+		"etcd://u@a?passwordfile=/no":       "password: open /no",
+		"etcd://u@a?passwordfile=/dev/null": "has not one line with a password",
+		"etcd://a/path":                     "more than a host and a port",
+		"etcd://a:http":                     `"http" is not a port`,
+		"etcd://a:":                         `"" is not a port`,
+		"etcd://a:-1":                       `"-1" is not a port`,
+		"etcd://a[b":                        "unexpected '[' in address",
+		"etcd://a:0":                        `"0" is not a port`,
+		"etcd://a:65536":                    `"65536" is not a port`,
+		"etcd://a?cacert=x":                 "use etcds",
+		"etcds://a?ca=x":                    `option "ca" is unknown; there are cacert, cert, key, servername`,
+		"etcds://a?cert=x":                  "cert and key go together",
+		"etcds://a?key=x":                   "cert and key go together",
+		"etcds://a?cert=%zz":                "invalid URL escape",
+		"etcds://a?cacert=/none.pem":        "cacert: open /none.pem",
+		"etcds://a?cacert=" + junk:          "holds no PEM certificate",
+		"etcds://a?cert=/c&key=/none":       "cert and key: open /c",
+		"file://":                           "there are three",
+		"file://leases":                     "there are three",
+		"file:///a,b":                       `path "b" is not absolute`,
+		"file:///a,/a/":                     `path "/a" is given twice`,
+		"file:///a?term=3s":                 "tenure lease init",
+		"file:///a%zz":                      "invalid URL escape",
+		"flease://a:1,b:1":                  "which of them is this process? write flease://a:7000@",
+		"flease:///sock?t_max=3s":           "the peer that listens there has them",
+		"flease://a:1@":                     `peer 1 is at "": write host:port`,
+		"flease://a:1@a:1,a:1":              "a:1 is listed twice",
+		"flease://a:1@a":                    `peer 1 is at "a": write host:port`,
+		"flease://a:1@1=a:1,b:1":            "an index with every peer or with none",
+		"flease://a:1@1=a:1,1=b:1":          "two peers with index 1, a:1 and b:1",
+		"flease://a:1@0=a:1":                "give it one from 1 to 1023",
+		"flease://c:1@a:1,b:1":              "c:1, is not among the members",
+		"flease://a:1@/none":                "open /none",
+		"flease://self@192.0.2.1:1":         "0 of the addresses are this machine's",
+		"flease://a:1@a:1?ttl=3s":           `option "ttl" is unknown; there are cluster, t_max`,
+		"flease://a:1@a:1?t_max=3":          "t_max=3 is no duration: write for instance t_max=500ms",
+		"flease://a:1@a:1?cell=x":           "cell=x",
+		"flease://a:1@a:1?cell=0":           "cell=0",
 		"flease://a:1@a:1?cell=9223372036854775808":                                 "cell=9223372036854775808: write how many",
 		"flease://a:1@a:1?t_max=9999999h":                                           "t_max=9999999h is no duration",
 		"flease://a:1@a:1?cacert=/none.pem&cert=/c&key=/k":                          "cacert: open /none.pem",

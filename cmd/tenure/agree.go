@@ -44,14 +44,14 @@ Exit codes: 69 if the stores do not answer, 75 if nothing is decided yet.`,
 		},
 	}
 	flags := cmd.Flags()
-	atFlag(flags, &o.at)
+	storeFlag(flags, &o.at.url) // servers have no agreements
 	flags.Var(&o.patience, "wait", "how long to wait for the decision (`duration`)")
 	o.output.Register(cmd)
 	return cmd
 }
 
 type agreeOptions struct {
-	at       string
+	at       place
 	patience wait
 	output   cli.Output
 }

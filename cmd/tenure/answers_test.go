@@ -78,7 +78,7 @@ func TestMoreKeysThanAStatusLooksAt(t *testing.T) {
 		l, g, m := listenLocal(t), grpc.NewServer(), &manyKeys{first: first}
 		pb.RegisterKVServer(g, m)
 		serveUntilEnd(t, g, l)
-		client, err := serverAt("etcd://" + l.Addr().String())
+		client, err := serverAt(t.Context(), place{url: "etcd://" + l.Addr().String()})
 		if err != nil {
 			t.Fatal(err)
 		}

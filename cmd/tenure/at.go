@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/engine"
 	"github.com/tenure-lease/tenure/internal/cli"
+	"github.com/tenure-lease/tenure/internal/holder/etcd"
 	"github.com/tenure-lease/tenure/internal/holder/file"
 	"github.com/tenure-lease/tenure/internal/holder/flease"
 	"github.com/tenure-lease/tenure/internal/holder/storage"
@@ -27,32 +29,39 @@ const (
 	atServer = "etcd://127.0.0.1:2379"
 )
 
-// atFlag registers --at for commands that use leases.
-func atFlag(flags *pflag.FlagSet, at *string) {
+// atFlag registers --at for commands that use leases, and the user that they ask a server as.
+func atFlag(flags *pflag.FlagSet, at *place) {
+	storeFlag(flags, &at.url)
+	at.asUser = userFlags(flags)
+}
+
+// storeFlag registers --at for commands that use leases, but those of no server.
+func storeFlag(flags *pflag.FlagSet, at *string) {
 	flags.StringVar(at, "at", os.Getenv("TENURE_AT"),
 		"engine `URL`: file:///DIR[,/DIR2,/DIR3], etcd://host:port,…, redis://host:port,…, flease:///SOCKET, or local; also by TENURE_AT; by default local, with a word about it")
 	annotateAt(flags, atLeases)
 }
 
 // serverFlag registers --at for commands that are about servers.
-func serverFlag(flags *pflag.FlagSet, at *string) {
+func serverFlag(flags *pflag.FlagSet, at *place) {
 	server := atServer
 	if given := os.Getenv("TENURE_AT"); strings.HasPrefix(given, "etcd") { // else it is of a tenure around us
 		server = given
 	}
-	flags.StringVar(at, "at", server,
+	flags.StringVar(&at.url, "at", server,
 		"server's `URL`: etcd://host:port,… or etcds://…?cacert=F&cert=F&key=F; also by TENURE_AT, if that is a server's")
 	annotateAt(flags, atServers)
+	at.asUser = userFlags(flags)
 }
 
 // settle fills in the place of leases if the user has named none, and tells which machines that
 // excludes: silence would be taken for a lock on all machines. It is told on a terminal, and
 // elsewhere once, when the place is made: a cron job would send mail about it each night.
-func settle(at *string, w io.Writer) {
-	if *at != "" {
+func settle(at *place, w io.Writer) {
+	if at.url != "" {
 		return
 	}
-	*at = atLocal
+	at.url = atLocal
 	dir := localDir()
 	if dir == "" {
 		return // which is an error of its own
@@ -84,36 +93,49 @@ func local() (file.Config, error) {
 }
 
 // openAt opens the engine, with the exit code that trouble deserves.
-func openAt(ctx context.Context, at string) (tenure.Leaser, error) {
+func openAt(ctx context.Context, at place) (tenure.Leaser, error) {
 	return openFor(ctx, at, file.Process)
 }
 
 // openFor is openAt for leases of that kind of holder.
-func openFor(ctx context.Context, at string, holder file.Holder) (tenure.Leaser, error) {
-	return unavailable(at)(open(ctx, at, false, holder))
+func openFor(ctx context.Context, at place, holder file.Holder) (tenure.Leaser, error) {
+	return unavailable(at.url)(open(ctx, at, false, holder))
 }
 
 // lookAt opens the engine to look only, for which no right to write is needed.
-func lookAt(ctx context.Context, at string) (tenure.Leaser, error) {
-	return unavailable(at)(open(ctx, at, true, file.Process))
+func lookAt(ctx context.Context, at place) (tenure.Leaser, error) {
+	return unavailable(at.url)(open(ctx, at, true, file.Process))
 }
 
-func open(ctx context.Context, at string, look bool, holder file.Holder) (tenure.Leaser, error) {
+func open(ctx context.Context, at place, look bool, holder file.Holder) (tenure.Leaser, error) {
 	var cfg file.Config
 	var err error
+	if err := at.unserved(); err != nil {
+		return nil, err
+	}
 	switch {
-	case at == atLocal:
+	case at.url == atLocal:
 		cfg, err = local()
-	case strings.HasPrefix(at, "file:"):
-		cfg, err = file.ReadURL(at)
+	case strings.HasPrefix(at.url, "file:"):
+		cfg, err = file.ReadURL(at.url)
 		cfg.ReadOnly = look
-	case strings.HasPrefix(at, "flease:"):
-		if _, socket, err := flease.SocketOfURL(at); err == nil && !socket {
-			return nil, fmt.Errorf("%w %q would make this command a peer, which is silent for a while after its start: run tenure peer on this machine, and write --at flease:///PATH with its socket", engine.ErrURL, at)
+	case strings.HasPrefix(at.url, "flease:"):
+		if _, socket, err := flease.SocketOfURL(at.url); err == nil && !socket {
+			return nil, fmt.Errorf("%w %q would make this command a peer, which is silent for a while after its start: run tenure peer on this machine, and write --at flease:///PATH with its socket", engine.ErrURL, at.url)
 		}
-		return engine.Open(ctx, at)
+		return engine.Open(ctx, at.url)
+	case at.served():
+		cfg, err := at.config()
+		if err != nil {
+			return nil, err
+		}
+		l, err := etcd.Open(ctx, cfg)
+		if err != nil {
+			return nil, err // not l: a nil *etcd.Leaser is no nil Leaser
+		}
+		return l, nil
 	default:
-		return engine.Open(ctx, at)
+		return engine.Open(ctx, at.url)
 	}
 	if err != nil {
 		return nil, err
@@ -123,7 +145,7 @@ func open(ctx context.Context, at string, look bool, holder file.Holder) (tenure
 	if err != nil {
 		return nil, err
 	}
-	if l.Made() && at != atLocal {
+	if l.Made() && at.url != atLocal {
 		fmt.Fprintln(os.Stderr, "tenure: "+madeAt(cfg.Paths, l.Header().Term))
 	}
 	return l, nil
@@ -144,6 +166,10 @@ func unavailable(at string) func(tenure.Leaser, error) (tenure.Leaser, error) {
 			return l, nil
 		case errors.Is(err, engine.ErrURL):
 			return nil, cli.Usage(err)
+		case errors.As(err, new(cli.ExitError)):
+			return nil, err
+		case errors.Is(err, rpctypes.ErrUserEmpty):
+			err = fmt.Errorf("%w (--user or TENURE_USER)", err)
 		case strings.HasPrefix(at, "etcd"):
 			err = fmt.Errorf("%w (--at or TENURE_AT names the server; `tenure serve` starts one)", err)
 		}

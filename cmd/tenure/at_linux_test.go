@@ -50,7 +50,7 @@ func TestTheEndOfAHolderIsThatOfItsKind(t *testing.T) {
 		if out, err := command(t, "lease", "init", "--at", "file://"+dir, "--single-host", "--delay", "200ms"); err != nil {
 			t.Fatalf("%s, %v", out, err)
 		}
-		l, err := openFor(t.Context(), "file://"+dir, kind)
+		l, err := openFor(t.Context(), place{url: "file://" + dir}, kind)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,10 +15,10 @@ func TestServersOfTheEnvironment(t *testing.T) {
 		"etcd://a,b": "etcd://a,b", "etcds://a?cacert=c": "etcds://a?cacert=c",
 	} {
 		t.Setenv("TENURE_AT", at)
-		var got string
+		var got place
 		serverFlag(pflag.NewFlagSet("", pflag.ContinueOnError), &got)
-		if got != want {
-			t.Errorf("with TENURE_AT=%s the server is %q, want %q", at, got, want)
+		if got.url != want {
+			t.Errorf("with TENURE_AT=%s the server is %q, want %q", at, got.url, want)
 		}
 	}
 }
@@ -30,8 +30,9 @@ func TestThePlaceOfLeasesIsToldOnce(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	settled := func(at string) string {
 		var said strings.Builder
-		settle(&at, &said)
-		if at == "" {
+		there := place{url: at}
+		settle(&there, &said)
+		if there.url == "" {
 			t.Error("there is no place for leases")
 		}
 		return said.String()

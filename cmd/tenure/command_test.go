@@ -145,8 +145,8 @@ func TestWhereLeasesAre(t *testing.T) {
 		{"etcd://a", "etcd://b", "etcd://b", "etcd://b"},
 	} {
 		t.Setenv("TENURE_AT", tt.env)
-		for want, register := range map[*string]func(*pflag.FlagSet, *string){&tt.leases: atFlag, &tt.server: serverFlag} {
-			var at string
+		for want, register := range map[*string]func(*pflag.FlagSet, *place){&tt.leases: atFlag, &tt.server: serverFlag} {
+			var at place
 			f := pflag.NewFlagSet("f", pflag.ContinueOnError)
 			register(f, &at)
 			if tt.flag != "" {
@@ -154,15 +154,15 @@ func TestWhereLeasesAre(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if at != *want {
-				t.Errorf("TENURE_AT=%q --at %q: %q, want %q", tt.env, tt.flag, at, *want)
+			if at.url != *want {
+				t.Errorf("TENURE_AT=%q --at %q: %q, want %q", tt.env, tt.flag, at.url, *want)
 			}
 		}
 	}
 	var word strings.Builder
-	at := ""
-	if settle(&at, &word); at != atLocal || !strings.Contains(word.String(), "only this user's processes on this machine") {
-		t.Errorf("nobody said where leases are: at %q, and told is %q", at, &word)
+	var at place
+	if settle(&at, &word); at.url != atLocal || !strings.Contains(word.String(), "only this user's processes on this machine") {
+		t.Errorf("nobody said where leases are: at %q, and told is %q", at.url, &word)
 	}
 	word.Reset()
 	if settle(&at, &word); word.Len() > 0 {
@@ -206,7 +206,7 @@ func TestExitCodes(t *testing.T) {
 		codes.InvalidArgument: cli.ExitUsage, codes.PermissionDenied: 0, codes.Unimplemented: 0,
 		codes.Unavailable: cli.ExitUnavailable, codes.DeadlineExceeded: cli.ExitUnavailable, codes.Unknown: cli.ExitUnavailable,
 	} {
-		err := trouble("etcd://a", status.Error(code, "quorumlease: odd"))
+		err := trouble(place{url: "etcd://a"}, status.Error(code, "quorumlease: odd"))
 		if want != 0 {
 			wantExit(t, err, want)
 		} else if errors.As(err, new(cli.ExitError)) {
@@ -245,7 +245,7 @@ func TestContradictions(t *testing.T) {
 func TestWithLeaserExitCodes(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	fails := func(err error) error {
-		return withLeaser(atLocal, func(context.Context, tenure.Leaser) error { return err })
+		return withLeaser(place{url: atLocal}, func(context.Context, tenure.Leaser) error { return err })
 	}
 	wantExit(t, fails(errors.New("odd")), cli.ExitUnavailable)
 	wantRefused(t, fails(fmt.Errorf("%w: odd", tenure.ErrClaim)), "odd")
@@ -255,11 +255,11 @@ func TestWithLeaserExitCodes(t *testing.T) {
 	for _, limit := range []time.Duration{lookPatience, time.Minute} {
 		with := withLeaser
 		if limit != lookPatience {
-			with = func(at string, f func(context.Context, tenure.Leaser) error) error {
+			with = func(at place, f func(context.Context, tenure.Leaser) error) error {
 				return withLeaserFor(limit, at, f)
 			}
 		}
-		_ = with(atLocal, func(ctx context.Context, _ tenure.Leaser) error {
+		_ = with(place{url: atLocal}, func(ctx context.Context, _ tenure.Leaser) error {
 			end, ends := ctx.Deadline()
 			if left := time.Until(end); !ends || left > limit || left < limit/2 {
 				t.Errorf("a short command has %v, want %v", left, limit)

@@ -121,7 +121,7 @@ func follow(ctx context.Context, l tenure.Leaser, t *tenancy, hook string) {
 			return
 		}
 		cmd := exec.CommandContext(ctx, "/bin/sh", "-c", hook)
-		cmd.Env = append(os.Environ(), "TENURE_LEASE="+t.claim.Name, "TENURE_AT="+t.at,
+		cmd.Env = append(append(os.Environ(), t.at.environment()...), "TENURE_LEASE="+t.claim.Name,
 			"TENURE_TOKEN="+strconv.FormatUint(leader.Token, 10), "TENURE_LEADER="+leader.Holder)
 		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 		if err := cmd.Run(); err != nil && ctx.Err() == nil {
@@ -131,6 +131,9 @@ func follow(ctx context.Context, l tenure.Leaser, t *tenancy, hook string) {
 }
 
 func listenLeaders(ctx context.Context, t *tenancy, o cli.Output, w io.Writer) error {
+	if err := t.at.ready(); err != nil {
+		return err
+	}
 	t.catch()
 	settle(&t.at, os.Stderr)
 	ctx, stop := t.calm(ctx)

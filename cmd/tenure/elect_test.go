@@ -132,7 +132,7 @@ func TestHooksKnowTheLeader(t *testing.T) {
 	defer func() { os.Stderr = stderr }()
 	leaders := []tenure.Holding{{Holder: "one", Token: 7}, {Holder: "two", Token: 8}}
 	ten := fakeTenancy("true")
-	ten.at = "etcd://x"
+	ten.at = place{url: "etcd://x"}
 	follow(t.Context(), changing{leaders: leaders, fails: tenure.ErrUnavailable, asked: new(int)}, ten,
 		`echo "$TENURE_LEADER $TENURE_TOKEN $TENURE_LEASE $TENURE_AT $MARK" >>hooks; test $TENURE_LEADER != one`)
 	os.Stderr = stderr

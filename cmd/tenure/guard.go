@@ -31,11 +31,11 @@ type guard struct {
 }
 
 // environment returns the variables that describe the lease to the command.
-func environment(lease tenure.Lease, at string) []string {
-	return append(os.Environ(),
+func environment(lease tenure.Lease, at place) []string {
+	return append(append(os.Environ(),
 		"TENURE_LEASE="+lease.Name(),
-		"TENURE_TOKEN="+strconv.FormatUint(lease.Token(), 10),
-		"TENURE_AT="+at)
+		"TENURE_TOKEN="+strconv.FormatUint(lease.Token(), 10)),
+		at.environment()...)
 }
 
 // termAt and killAt are how long before the deadline the command is asked to end,

@@ -61,7 +61,7 @@ func dropChance(v any, ofKey bool) {
 // The JSON of each command has these names and kinds, which programs rely on.
 func TestJSONOfEachCommand(t *testing.T) {
 	server := "etcd://" + startServer(t)
-	client, err := serverAt(server)
+	client, err := serverAt(t.Context(), place{url: server})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ bench tells what to expect of it.`,
 }
 
 func leaseListCommand() *cobra.Command {
-	var at string
+	var at place
 	var watch bool
 	var o cli.Output
 	cmd := &cobra.Command{
@@ -104,7 +104,7 @@ func observed(ctx context.Context, l tenure.Leaser, name string) (tenure.State, 
 }
 
 func leaseShowCommand() *cobra.Command {
-	var at string
+	var at place
 	var o cli.Output
 	cmd := &cobra.Command{
 		Use:   "show NAME",
@@ -153,12 +153,15 @@ func leaseTable(w io.Writer, states []tenure.State) {
 const lookPatience = 30 * time.Second
 
 // withLeaser opens the engine for one short command.
-func withLeaser(at string, f func(context.Context, tenure.Leaser) error) error {
+func withLeaser(at place, f func(context.Context, tenure.Leaser) error) error {
 	return withLeaserFor(lookPatience, at, f)
 }
 
 // withLeaserFor is withLeaser with another limit.
-func withLeaserFor(limit time.Duration, at string, f func(context.Context, tenure.Leaser) error) error {
+func withLeaserFor(limit time.Duration, at place, f func(context.Context, tenure.Leaser) error) error {
+	if err := at.ready(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	l, err := lookAt(ctx, at)
@@ -174,13 +177,15 @@ func withLeaserFor(limit time.Duration, at string, f func(context.Context, tenur
 }
 
 // completeNames completes the first argument with names that are held.
-func completeNames(at *string) cobra.CompletionFunc {
+func completeNames(at *place) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
 		var names []string
-		_ = withLeaserFor(completionLimit, cmp.Or(*at, atLocal), func(ctx context.Context, l tenure.Leaser) (err error) {
+		there := at.unasked()
+		there.url = cmp.Or(there.url, atLocal)
+		_ = withLeaserFor(completionLimit, there, func(ctx context.Context, l tenure.Leaser) (err error) {
 			if lister, ok := l.(tenure.Lister); ok {
 				names, err = lister.List(ctx, begun)
 			}

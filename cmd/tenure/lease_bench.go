@@ -89,7 +89,7 @@ releases leases with these for a while. Run it while the storage is as busy as i
 		},
 	}
 	flags := cmd.Flags()
-	atFlag(flags, &at)
+	storeFlag(flags, &at)
 	o.Register(cmd)
 	flags.IntVar(&n, "accesses", 1000, "`number` of reads and of writes")
 	flags.BoolVar(&single, "single-host", false, "as for a store of one machine's processes")

@@ -19,7 +19,8 @@ import (
 
 // breaking is what lease break is asked for.
 type breaking struct {
-	at, name string
+	at       place
+	name     string
 	token    uint64 // 0: all that hold
 	yes      bool
 	output   cli.Output

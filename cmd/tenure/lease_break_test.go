@@ -88,7 +88,7 @@ func TestWhatIsBroken(t *testing.T) {
 			t.Errorf("%s: broken are %v, with exit code %d, and it says %q; want %v, %d and %q", name, broken, exit.Code, &said, tt.broken, tt.code, tt.says)
 		}
 	}
-	b := breaking{at: "flease:///s", name: "n", yes: true}
+	b := breaking{at: place{url: "flease:///s"}, name: "n", yes: true}
 	err := b.run(t.Context(), fakeLeaser{})
 	wantRefused(t, err, "cannot be broken: each peer has promised")
 }

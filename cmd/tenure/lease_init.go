@@ -89,7 +89,7 @@ On NFS, mount with noac.
 		},
 	}
 	flags := cmd.Flags()
-	atFlag(flags, &at)
+	storeFlag(flags, &at)
 	o.Register(cmd)
 	flags.DurationVar(&spec.Term, "ttl", 15*time.Second, "how long a lease lasts without renewal (`duration`)")
 	flags.DurationVar(&spec.Delay, "delay", 0, "δ, the longest time of an access in ordinary times (`duration`; default: measured)")

@@ -19,7 +19,7 @@ type forgottenRun struct {
 }
 
 func leaseResetCommand() *cobra.Command {
-	var at string
+	var at place
 	var o cli.Output
 	cmd := &cobra.Command{
 		Use:   "reset NAME",

@@ -63,7 +63,7 @@ instead of that one, which must never come back.`,
 			return o.Print(cmd.OutOrStdout(), done, func() { fmt.Fprintf(cmd.OutOrStdout(), "%s counts again\n", name) })
 		},
 	}
-	atFlag(cmd.Flags(), &at)
+	storeFlag(cmd.Flags(), &at)
 	cmd.Flags().StringVar(&server, "server", "", "the `server` to restore, one of those in --at")
 	o.Register(cmd)
 	return cmd

@@ -76,7 +76,7 @@ func TestStatusShowsJobs(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("the job ends with %d: %s", code, errs)
 	}
-	client, err := serverAt(at)
+	client, err := serverAt(t.Context(), place{url: at})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func takeLeases(t *testing.T, claims ...tenure.Claim) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := openAt(t.Context(), atLocal)
+	l, err := openAt(t.Context(), place{url: atLocal})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestListsNames(t *testing.T) {
 	if err != nil || strings.Count(out, "\n") != 3 {
 		t.Errorf("listed is\n%s%v; want a head and two names", out, err)
 	}
-	at := atLocal
+	at := place{url: atLocal}
 	for begun, want := range map[string]string{"": "a/x b/y", "a": "a/x", "c": ""} {
 		names, _ := completeNames(&at)(nil, nil, begun)
 		if got := strings.Join(names, " "); got != want {

@@ -56,7 +56,7 @@ func watchLeases(ctx context.Context, l tenure.Leaser, prefix string, o cli.Outp
 }
 
 // watchAt opens the engine for it.
-func watchAt(ctx context.Context, at, prefix string, o cli.Output, w, words io.Writer) error {
+func watchAt(ctx context.Context, at place, prefix string, o cli.Output, w, words io.Writer) error {
 	l, err := lookAt(ctx, at)
 	if err != nil {
 		return cli.Interrupted(stoppedBy(ctx, err))

@@ -21,7 +21,7 @@ func TestCommandsCloseTheirStore(t *testing.T) {
 		t.Fatalf("%s, %v", out, err)
 	}
 	run := func(args string) func() { return func() { mustRun(t, args+" --at "+at) } }
-	held, err := openAt(t.Context(), at)
+	held, err := openAt(t.Context(), place{url: at})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,16 +47,18 @@ func TestCommandsCloseTheirStore(t *testing.T) {
 	}
 	for name, do := range map[string]func(){
 		"lock": func() {
-			_ = lock(t.Context(), &tenancy{claim: tenure.Claim{Name: "n"}, at: at, argv: []string{"true"}}, &every{}, wait{})
+			_ = lock(t.Context(), &tenancy{claim: tenure.Claim{Name: "n"}, at: place{url: at}, argv: []string{"true"}}, &every{}, wait{})
 		},
 		"elect": func() {
-			_ = elect(t.Context(), &tenancy{claim: tenure.Claim{Name: "n"}, at: at, argv: []string{"true"}}, true, "")
+			_ = elect(t.Context(), &tenancy{claim: tenure.Claim{Name: "n"}, at: place{url: at}, argv: []string{"true"}}, true, "")
 		},
 		"listen": untilALine(func(ctx context.Context, w io.Writer) error {
-			return listenLeaders(ctx, &tenancy{claim: tenure.Claim{Name: "n"}, at: at}, "table", w)
+			return listenLeaders(ctx, &tenancy{claim: tenure.Claim{Name: "n"}, at: place{url: at}}, "table", w)
 		}),
-		"watch":    untilALine(func(ctx context.Context, w io.Writer) error { return watchAt(ctx, at, "", "table", w, io.Discard) }),
-		"complete": func() { _, _ = completeNames(&at)(nil, nil, "") },
+		"watch": untilALine(func(ctx context.Context, w io.Writer) error {
+			return watchAt(ctx, place{url: at}, "", "table", w, io.Discard)
+		}),
+		"complete": func() { _, _ = completeNames(&place{url: at})(nil, nil, "") },
 		"list":     run("lease list"), "show": run("lease show n"), "break": run("lease break n --yes"), "reset": run("lease reset n"), "agree": run("agree n"),
 	} {
 		wantClosed(t, name, do)
@@ -77,7 +79,7 @@ func TestCommandsCloseTheirServer(t *testing.T) {
 			_ = os.Remove(file)
 		})
 	}
-	wantClosed(t, "completion", func() { _, _ = completeMembers(&at)(nil, nil, "") })
+	wantClosed(t, "completion", func() { _, _ = completeMembers(&place{url: at})(nil, nil, "") })
 }
 
 // mustRun runs a command line that makes sense.

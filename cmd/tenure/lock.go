@@ -67,6 +67,9 @@ this as a child, read its lines, and stop when it says "lost" or ends.
   tenure lock encoder -n 3 -- ffmpeg -i in.mkv out.mp4
   tenure lock catalog --shared -- ./export
 
+  # On a server that has users: as app, whose password is in a file.
+  tenure lock backup --at etcd://10.0.0.1:2379 --user app --password-file /etc/tenure/password -- ./backup
+
   # Hand the token to the resource.
   tenure lock ledger -- sh -c 'curl -H "Tenure-Token: $TENURE_TOKEN" -d @entry http://ledger/'
 

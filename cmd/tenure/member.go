@@ -15,7 +15,7 @@ import (
 )
 
 func memberCommand() *cobra.Command {
-	var at string
+	var at place
 	cmd := &cobra.Command{
 		Use:   "member",
 		Short: "List the members of the server, add and remove them, and choose the leader",
@@ -74,7 +74,7 @@ func (m listedMember) String() string {
 }
 
 // withCluster runs one short command with a client of the cluster, whose members were asked.
-func withCluster(at string, f func(context.Context, *clientv3.Client, cluster) error) error {
+func withCluster(at place, f func(context.Context, *clientv3.Client, cluster) error) error {
 	return withMembers(at, func(ctx context.Context, client *clientv3.Client, members []*pb.Member) error {
 		members = newestMembers(ctx, client, members)
 		answers, errs := askMembers(ctx, client, members)
@@ -154,10 +154,10 @@ func (c cluster) leader() (listedMember, error) {
 }
 
 // completeMembers completes the first argument with members that are known.
-func completeMembers(at *string) cobra.CompletionFunc {
+func completeMembers(at *place) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
 		if len(args) == 0 {
-			_ = withMembersFor(completionLimit, *at, func(_ context.Context, _ *clientv3.Client, members []*pb.Member) error {
+			_ = withMembersFor(completionLimit, at.unasked(), func(_ context.Context, _ *clientv3.Client, members []*pb.Member) error {
 				for _, m := range members {
 					names = append(names, listedMember{Name: m.Name, ID: hexID(m.ID)}.String())
 				}

@@ -24,7 +24,7 @@ type addedMember struct {
 	Command  []string `json:"command"` // that starts it
 }
 
-func memberAddCommand(at *string) *cobra.Command {
+func memberAddCommand(at *place) *cobra.Command {
 	var peerURLs, clientURLs []string
 	var learner, yes bool
 	var o cli.Output

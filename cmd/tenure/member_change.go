@@ -12,7 +12,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/tenure-lease/tenure/internal/cli"
-	"github.com/tenure-lease/tenure/internal/holder/etcd"
 )
 
 // changedMember is what the changes of a member print.
@@ -71,7 +70,7 @@ func (mc memberChange) patience(said wait) wait {
 	return wait{set: true}
 }
 
-func (mc memberChange) command(at *string) *cobra.Command {
+func (mc memberChange) command(at *place) *cobra.Command {
 	var o cli.Output
 	var yes bool
 	patience := wait{limit: moment, set: true}
@@ -122,7 +121,7 @@ func say(cmd *cobra.Command, remark string) {
 	}
 }
 
-func memberRemoveCommand(at *string) *cobra.Command {
+func memberRemoveCommand(at *place) *cobra.Command {
 	return memberChange{
 		use:   "remove MEMBER",
 		short: "Remove a member for good",
@@ -152,7 +151,7 @@ over first.`,
 	}.command(at)
 }
 
-func memberPromoteCommand(at *string) *cobra.Command {
+func memberPromoteCommand(at *place) *cobra.Command {
 	return memberChange{
 		use:   "promote MEMBER",
 		short: "Give a learner its vote, once it has caught up",
@@ -184,7 +183,7 @@ func (c cluster) mayPromote(m listedMember, yes bool) (remark string, err error)
 	return remark, err
 }
 
-func memberUpdateCommand(at *string) *cobra.Command {
+func memberUpdateCommand(at *place) *cobra.Command {
 	var peerURLs []string
 	cmd := memberChange{
 		use:   "update MEMBER --peer-urls URL",
@@ -210,7 +209,7 @@ Until it listens there it is down for the others.`,
 	return cmd
 }
 
-func memberMoveLeaderCommand(at *string) *cobra.Command {
+func memberMoveLeaderCommand(at *place) *cobra.Command {
 	return memberChange{
 		use:   "move-leader MEMBER",
 		short: "Make a member the leader",
@@ -235,12 +234,12 @@ a moment. (A leader that ends by SIGTERM passes leadership on by itself.)`,
 			if err != nil {
 				return err
 			}
-			cfg, err := etcd.ReadURL(*at)
+			cfg, err := at.config()
 			if err != nil {
 				return err
 			}
 			cfg.Endpoints = leader.ClientURLs // only the leader can pass it on
-			client, err := clientOf(cfg)
+			client, err := clientOf(ctx, *at, cfg)
 			if err != nil {
 				return err
 			}

@@ -14,7 +14,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/cli"
 )
 
-func memberListCommand(at *string) *cobra.Command {
+func memberListCommand(at *place) *cobra.Command {
 	var o cli.Output
 	cmd := &cobra.Command{
 		Use:   "list",

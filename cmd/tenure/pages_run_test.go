@@ -33,6 +33,8 @@ var unrun = map[string][]string{
 		"tenure lease break nightly --token 1274 --yes",
 		"tenure lease list --watch            # a line for each change of holders, until Ctrl-C",
 		"tenure lease list --watch -o json    # each line an object: time, name, holders, waiting",
+		"tenure lock nightly --at etcd://10.0.0.1 --user app --password-file /etc/tenure/password -- ./backup.sh",
+		"tenure status --at etcds://10.0.0.1:2379?cacert=/etc/tenure/ca.pem --user root",
 	},
 	"docs/flease.md": {
 		"tenure lock nightly --at flease:///run/tenure/peer.sock -- ./backup.sh",

@@ -297,7 +297,7 @@ func peerStatusCommand() *cobra.Command {
 			return o.Print(cmd.OutOrStdout(), s, func() { peerTable(cmd.OutOrStdout(), s) })
 		},
 	}
-	atFlag(cmd.Flags(), &at)
+	storeFlag(cmd.Flags(), &at)
 	o.Register(cmd)
 	return cmd
 }

@@ -17,7 +17,7 @@ import (
 )
 
 func readLeaseCommand() *cobra.Command {
-	var at string
+	var at place
 	var o cli.Output
 	var cells bool
 	cmd := &cobra.Command{
@@ -88,20 +88,26 @@ a lease by the table above.`,
 }
 
 // withMembers runs one short command with a client of the cluster and its members.
-func withMembers(at string, f func(context.Context, *clientv3.Client, []*pb.Member) error) error {
+func withMembers(at place, f func(context.Context, *clientv3.Client, []*pb.Member) error) error {
 	return withMembersFor(10*time.Second, at, f)
 }
 
 // withMembersFor is withMembers with another limit.
-func withMembersFor(limit time.Duration, at string, f func(context.Context, *clientv3.Client, []*pb.Member) error) error {
+func withMembersFor(limit time.Duration, at place, f func(context.Context, *clientv3.Client, []*pb.Member) error) error {
+	if err := at.ready(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	client, err := serverAt(at)
+	client, err := serverAt(ctx, at)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 	list, err := listMembers(ctx, client)
+	if refused := at.refused(err); refused != nil {
+		return refused
+	}
 	if err != nil {
 		return cli.Exit(cli.ExitUnavailable, fmt.Errorf("no member answers at %s: %w; check the address, and that the server runs", at, err))
 	}
@@ -113,7 +119,7 @@ var errNoReadLeases = errors.New("no server there knows read leases")
 
 // trouble is an error of the service's, as a colleague would put it, with the exit
 // code that it deserves.
-func trouble(at string, err error) error {
+func trouble(at place, err error) error {
 	switch code := status.Code(err); {
 	case errors.Is(err, errNoReadLeases) || code == codes.Unimplemented:
 		return fmt.Errorf("the server at %s has no read leases to show or set: it is a stock etcd, or a Tenure before they came; it serves all the same, each linearizable read by way of its leader", at)

@@ -86,7 +86,7 @@ func TestAMemberKnowsItsOwnLease(t *testing.T) {
 
 // A call of a member has two seconds at each of its URLs: one that is silent holds nobody up.
 func TestASilentMemberHoldsNobodyUp(t *testing.T) {
-	client, err := serverAt("etcd://127.0.0.1:1")
+	client, err := serverAt(t.Context(), place{url: "etcd://127.0.0.1:1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func TestHoldersByTheirDistance(t *testing.T) {
 
 // A member is asked at its next URL if one does not answer, and not if it has refused the call.
 func TestARefusalIsAnAnswer(t *testing.T) {
-	client, err := serverAt("etcd://127.0.0.1:1")
+	client, err := serverAt(t.Context(), place{url: "etcd://127.0.0.1:1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ func TestAnswersAreOfTheirMembers(t *testing.T) {
 		{ID: 0xa, Name: "a", ClientURLs: []string{down}}, {ID: 0xb, Name: "b", ClientURLs: []string{up}}, {ID: 0xc, Name: "c", ClientURLs: []string{down}},
 	}
 	s.serve(t, l, 0xb, etcdapi.ReadLeaseStatus{Order: "key", Cells: func() []string { return []string{"default=b"} }})
-	client, err := serverAt("etcd://" + l.Addr().String())
+	client, err := serverAt(t.Context(), place{url: "etcd://" + l.Addr().String()})
 	if err != nil {
 		t.Fatal(err)
 	}

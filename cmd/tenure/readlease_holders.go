@@ -41,7 +41,7 @@ type keyHolder struct {
 	RoundTripMS float64  `json:"round_trip_ms"`
 }
 
-func readLeaseHoldersCommand(at *string) *cobra.Command {
+func readLeaseHoldersCommand(at *place) *cobra.Command {
 	var prefix bool
 	var o cli.Output
 	cmd := &cobra.Command{

@@ -22,7 +22,7 @@ type changedPolicy struct {
 	Policy   string `json:"policy"`
 }
 
-func readLeaseSetCommand(at *string) *cobra.Command {
+func readLeaseSetCommand(at *place) *cobra.Command {
 	var o cli.Output
 	var order, cells string
 	cmd := &cobra.Command{

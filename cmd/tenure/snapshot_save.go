@@ -30,7 +30,7 @@ type savedSnapshot struct {
 }
 
 func snapshotSaveCommand() *cobra.Command {
-	var at string
+	var at place
 	var o cli.Output
 	cmd := &cobra.Command{
 		Use:   "save FILE",
@@ -53,6 +53,9 @@ FILE appears once it is whole and on the disk. A file that is there is not writt
   tenure lock backup --every 20h --at etcd://10.0.0.1:2379,10.0.0.2:2379 -- tenure snapshot save /backup/$(date +%F).db`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := at.ready(); err != nil {
+				return err
+			}
 			ctx, stop := cli.UntilSignal(cmd.Context())
 			defer stop()
 			saved, err := saveSnapshot(ctx, at, args[0], cmd.ErrOrStderr())
@@ -70,11 +73,11 @@ FILE appears once it is whole and on the disk. A file that is there is not writt
 }
 
 // saveSnapshot has a file appear at path, whole and durable, or not at all.
-func saveSnapshot(ctx context.Context, at, path string, progress io.Writer) (s savedSnapshot, err error) {
+func saveSnapshot(ctx context.Context, at place, path string, progress io.Writer) (s savedSnapshot, err error) {
 	if _, err := os.Lstat(path); err == nil {
 		return s, cli.Exit(cli.ExitCannotMake, fmt.Errorf("%s is there already: name another file, or move it away", path))
 	}
-	client, err := serverAt(at)
+	client, err := serverAt(ctx, at)
 	if err != nil {
 		return s, err
 	}
@@ -137,7 +140,10 @@ func appear(disk wal.FS, path string, write func(w io.Writer, part string) error
 }
 
 // snapshotTrouble is an error of the server's as a colleague would put it.
-func snapshotTrouble(at string, err error) error {
+func snapshotTrouble(at place, err error) error {
+	if refused := at.refused(err); refused != nil {
+		return refused
+	}
 	var known rpctypes.EtcdError
 	if errors.As(err, &known) {
 		err = errors.New(known.Error())

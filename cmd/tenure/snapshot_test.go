@@ -33,7 +33,7 @@ func jsonOf[T any](t *testing.T, args ...string) (got T) {
 func savedFile(t *testing.T, dir string) (at, file string, saved savedSnapshot) {
 	t.Helper()
 	at, file = "etcd://"+startServer(t), filepath.Join(dir, "saved.db")
-	client, err := serverAt(at)
+	client, err := serverAt(t.Context(), place{url: at})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -52,7 +51,7 @@ type memberStatus struct {
 }
 
 func statusCommand() *cobra.Command {
-	var at string
+	var at place
 	var o cli.Output
 	cmd := &cobra.Command{
 		Use:   "status",
@@ -69,9 +68,12 @@ is held up for that, and by whom. tenure read-lease shows more, and changes it.
 
 The last runs of periodic jobs (tenure lock --every) are shown if there are any among the
 first 10,000 keys.`,
-		Example: "  tenure status\n  tenure status --at etcd://10.0.0.1:2379 -o json",
+		Example: "  tenure status\n  tenure status --at etcd://10.0.0.1:2379 -o json\n  tenure status --user root   # asks for the password of root",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := at.ready(); err != nil {
+				return err
+			}
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 			defer cancel()
 			s, err := askStatus(ctx, at)
@@ -92,14 +94,17 @@ first 10,000 keys.`,
 	return cmd
 }
 
-func askStatus(ctx context.Context, at string) (clusterStatus, error) {
+func askStatus(ctx context.Context, at place) (clusterStatus, error) {
 	var s clusterStatus
-	client, err := serverAt(at)
+	client, err := serverAt(ctx, at)
 	if err != nil {
 		return s, err
 	}
 	defer client.Close()
 	list, err := listMembers(ctx, client)
+	if refused := at.refused(err); refused != nil {
+		return s, refused
+	}
 	if err != nil {
 		return s, fmt.Errorf("no member answers at %s: %w; check the address, and that the server runs", at, err)
 	}
@@ -134,17 +139,24 @@ func askStatus(ctx context.Context, at string) (clusterStatus, error) {
 	return s, nil
 }
 
-// serverAt makes a client of the servers that --at names.
-func serverAt(at string) (*clientv3.Client, error) {
-	cfg, err := etcd.ReadURL(at)
+// serverAt makes a client of the servers that --at names. With a user it logs in.
+func serverAt(ctx context.Context, at place) (*clientv3.Client, error) {
+	cfg, err := at.config()
 	if err != nil {
-		return nil, cli.Usage(err)
+		return nil, err
 	}
-	return clientOf(cfg)
+	return clientOf(ctx, at, cfg)
 }
 
-func clientOf(cfg etcd.Config) (*clientv3.Client, error) {
-	return clientv3.New(clientv3.Config{Endpoints: cfg.Endpoints, TLS: cfg.TLS, Logger: zap.NewNop()})
+func clientOf(ctx context.Context, at place, cfg etcd.Config) (*clientv3.Client, error) {
+	client, err := etcd.Dial(ctx, cfg)
+	if err != nil {
+		if refused := at.refused(err); refused != nil {
+			return nil, refused
+		}
+		return nil, cli.Exit(cli.ExitUnavailable, fmt.Errorf("user %s cannot log in at %s: %w; check the address, and that the server runs", cfg.Username, at, err))
+	}
+	return client, nil
 }
 
 // listMembers is from a member's own memory: it answers without a leader, too.

@@ -18,7 +18,7 @@ import (
 // Records that are of no run are no periodic jobs, nor are keys that are no records. Of many keys the first are
 // looked at.
 func TestJobsOfAServer(t *testing.T) {
-	client, err := serverAt("etcd://" + startServer(t))
+	client, err := serverAt(t.Context(), place{url: "etcd://" + startServer(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -117,19 +117,19 @@ func TestNobodyTellsOfReadLeases(t *testing.T) {
 		}
 	}()
 	down := freeAddresses(t, 1)[0]
-	client, err := serverAt("etcd://" + down)
+	client, err := serverAt(t.Context(), place{url: "etcd://" + down})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
 	members := []*pb.Member{{ID: 1, Name: "new"}, {ID: 2, Name: "down", ClientURLs: []string{"http://" + down}}}
 	_, err = askReadLeases(t.Context(), client, members, members)
-	err = trouble("etcd://a", err)
+	err = trouble(place{url: "etcd://a"}, err)
 	if wantExit(t, err, cli.ExitUnavailable); err.Error() != "no member tells of its read leases: it has not started yet: it has no client URL" {
 		t.Errorf("nobody tells of read leases: %v", err)
 	}
 	_, err = askReadLeases(t.Context(), client, nil, nil)
-	if err = trouble("etcd://a", err); err == nil || !strings.HasPrefix(err.Error(), "the server at etcd://a has no read leases to show or set") {
+	if err = trouble(place{url: "etcd://a"}, err); err == nil || !strings.HasPrefix(err.Error(), "the server at etcd://a has no read leases to show or set") {
 		t.Errorf("nobody is there to ask: %v", err)
 	}
 	members = append(members, &pb.Member{ID: 3, Name: "silent", ClientURLs: []string{"http://" + silent.Addr().(*net.TCPAddr).String()}})

@@ -23,7 +23,7 @@ import (
 // under it.
 type tenancy struct {
 	claim  tenure.Claim
-	at     string
+	at     place
 	events events
 	asJSON bool
 	argv   []string  // of the command; empty to hold without one
@@ -74,6 +74,9 @@ func (t *tenancy) complete(cmd *cobra.Command, args []string) error {
 
 // start catches signals and opens the engine.
 func (t *tenancy) start(ctx context.Context) (tenure.Leaser, error) {
+	if err := t.at.ready(); err != nil {
+		return nil, err
+	}
 	t.catch()
 	settle(&t.at, os.Stderr)
 	if len(t.argv) == 0 {

@@ -97,7 +97,7 @@ func TestGuardOfATenure(t *testing.T) {
 	}
 	for asked, least := range map[time.Duration]time.Duration{0: 59 * time.Second, 2 * time.Second: 59 * time.Second, 2 * time.Minute: 2 * time.Minute} {
 		ten := fakeTenancy()
-		ten.claim.TTL, ten.at = asked, "etcd://x"
+		ten.claim.TTL, ten.at = asked, place{url: "etcd://x"}
 		g := ten.guard(&fakeLease{}, "TENURE_LEADER=us")
 		if g.ttl < least || g.ttl > max(asked, time.Minute) {
 			t.Errorf("asked for %v, and granted a minute: the guard has %v", asked, g.ttl)
@@ -214,7 +214,7 @@ func TestASignalIsKnownWhenAWaitEnds(t *testing.T) {
 func TestASignalThatCameTooLateIsKept(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	ten := fakeTenancy("true")
-	ten.at, ten.caught = atLocal, syscall.SIGTERM
+	ten.at, ten.caught = place{url: atLocal}, syscall.SIGTERM
 	leaser, err := ten.start(t.Context())
 	if err != nil {
 		t.Fatal(err)

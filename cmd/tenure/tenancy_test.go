@@ -290,7 +290,7 @@ func TestWaitBoundsTheServer(t *testing.T) {
 	defer deaf.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second) // the engine gives up by itself after 5
 	defer cancel()
-	ten := &tenancy{claim: tenure.Claim{Name: "n"}, at: "redis://" + deaf.Addr().String(), argv: []string{"true"}}
+	ten := &tenancy{claim: tenure.Claim{Name: "n"}, at: place{url: "redis://" + deaf.Addr().String()}, argv: []string{"true"}}
 	err = lock(ctx, ten, &every{}, wait{50 * time.Millisecond, true})
 	wantExit(t, err, cli.ExitUnavailable)
 	if ctx.Err() != nil {
@@ -301,7 +301,7 @@ func TestWaitBoundsTheServer(t *testing.T) {
 // TestWaitBoundsTheLease: --wait is how long to wait for a lease that another holds.
 func TestWaitBoundsTheLease(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	other, err := openAt(t.Context(), atLocal)
+	other, err := openAt(t.Context(), place{url: atLocal})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +312,7 @@ func TestWaitBoundsTheLease(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for _, limit := range []time.Duration{50 * time.Millisecond, 500 * time.Millisecond, 5 * time.Second} {
-		err = lock(ctx, &tenancy{claim: tenure.Claim{Name: "n"}, at: atLocal, argv: []string{"true"}}, &every{}, wait{limit, true})
+		err = lock(ctx, &tenancy{claim: tenure.Claim{Name: "n"}, at: place{url: atLocal}, argv: []string{"true"}}, &every{}, wait{limit, true})
 		if !errors.Is(err, tenure.ErrUnavailable) { // the disk has not answered in time
 			break
 		}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
@@ -89,10 +90,10 @@ func TestPeopleAreToldOfThePlaceEachTime(t *testing.T) {
 	stderr := os.Stderr
 	os.Stderr = screen
 	defer func() { os.Stderr = stderr }()
-	at, said := "", &bytes.Buffer{}
+	at, said := place{}, &bytes.Buffer{}
 	settle(&at, said)
-	if words := people(); words != screen || at != atLocal || !strings.Contains(said.String(), localDir()+" and exclude only") {
-		t.Errorf("at a terminal leases are at %q, people are told by %v, and this is said: %q; want where they are", at, words, said)
+	if words := people(); words != screen || at.url != atLocal || !strings.Contains(said.String(), localDir()+" and exclude only") {
+		t.Errorf("at a terminal leases are at %q, people are told by %v, and this is said: %q; want where they are", at.url, words, said)
 	}
 }
 
@@ -137,4 +138,58 @@ func openTerminal() (keys, screen *os.File, err error) {
 	}
 	screen, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
 	return keys, screen, err
+}
+
+// A password is typed at a terminal that does not show it, and asked for once.
+func TestPasswordsAreTypedUnseen(t *testing.T) {
+	noUser(t)
+	keys, screen, err := openTerminal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer keys.Close()
+	defer screen.Close()
+	stdin, stderr := os.Stdin, os.Stderr
+	os.Stdin, os.Stderr = screen, screen
+	defer func() { os.Stdin, os.Stderr = stdin, stderr }()
+	echoes := func() bool {
+		state, err := unix.IoctlGetTermios(int(screen.Fd()), unix.TCGETS)
+		if err != nil {
+			t.Error(err)
+			return false
+		}
+		return state.Lflag&unix.ECHO != 0
+	}
+	at := place{"etcd://a", &asUser{user: "app"}}
+	go func() {
+		for echoes() {
+			<-time.After(time.Millisecond)
+		}
+		_, _ = keys.WriteString("secret\nasked again\n") // the second waits for a question that is not to come
+	}()
+	if _, err := at.unasked().config(); err == nil || !strings.Contains(err.Error(), "no terminal to ask") {
+		t.Errorf("a completion asks for a password: %v", err)
+	}
+	for range 2 {
+		cfg, err := at.config()
+		if err != nil || cfg.Username != "app" || cfg.Password != "secret" {
+			t.Errorf("the password is %q, %v; want what was typed", cfg.Password, err)
+		}
+	}
+	if !echoes() {
+		t.Error("the terminal shows nothing any more")
+	}
+	fmt.Fprintln(os.Stderr, "end")
+	var shown bytes.Buffer
+	for !strings.Contains(shown.String(), "end") {
+		b := make([]byte, 100)
+		n, err := keys.Read(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown.Write(b[:n])
+	}
+	if words := shown.String(); strings.Count(words, "Password of app: ") != 1 || strings.Contains(words, "secret") {
+		t.Errorf("the terminal shows %q, want one question and no answer", words)
+	}
 }

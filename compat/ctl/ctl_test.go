@@ -9,11 +9,14 @@ import (
 	"github.com/tenure-lease/tenure/compat/server"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the transcript anew, from etcd")
+var rewrite = flag.Bool("rewrite", false, "write the transcripts anew, from etcd")
 
-const transcript = "testdata/script.txt"
+func TestEtcdctl(t *testing.T) { compare(t, "testdata/script.txt") }
 
-func TestEtcdctl(t *testing.T) {
+// Users and roles: made, granted, put in force, refused, changed and taken back, as by an operator with etcdctl.
+func TestUsers(t *testing.T) { compare(t, "testdata/users.txt") }
+
+func compare(t *testing.T, transcript string) {
 	want, err := os.ReadFile(transcript)
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +59,7 @@ func run(t *testing.T, kind server.Kind, script string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := server.Start(t.Context(), server.Config{Kind: kind, Dir: t.TempDir()})
+	c, err := server.Start(t.Context(), server.Config{Kind: kind, Dir: t.TempDir(), Args: []string{"--bcrypt-cost=4"}})
 	if err != nil {
 		t.Fatal(err)
 	}

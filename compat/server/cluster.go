@@ -26,6 +26,7 @@ type Config struct {
 	Env     []string // added to the environment of each member: "GOGC=400"
 	Args    []string // added to the command line of each member
 	Links   bool     // has the members talk to each other through Links
+	TLS     bool     // has URLs of members and for clients be https: Args name the certificates
 
 	// ArgsOf, if set, adds to the command line of the i-th member when it is
 	// started for the n-th time, from 0 on.
@@ -61,12 +62,16 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{Kind: cfg.Kind, ports: reserved}
+	scheme := "http://"
+	if cfg.TLS {
+		scheme = "https://"
+	}
 	var initial []string
 	for i := range members {
 		m := &Member{
 			Name:     fmt.Sprintf("m%d", i),
 			Endpoint: fmt.Sprintf("127.0.0.1:%d", port+2*i),
-			PeerURL:  fmt.Sprintf("http://127.0.0.1:%d", port+2*i+1),
+			PeerURL:  fmt.Sprintf("%s127.0.0.1:%d", scheme, port+2*i+1),
 			Log:      filepath.Join(cfg.Dir, fmt.Sprintf("m%d.log", i)),
 			DataDir:  filepath.Join(cfg.Dir, fmt.Sprintf("m%d.data", i)),
 			kind:     cfg.Kind,
@@ -98,7 +103,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	for _, m := range c.Members {
 		m.args = append(m.args,
 			"--name="+m.Name, "--data-dir="+m.DataDir,
-			"--listen-client-urls=http://"+m.Endpoint, "--advertise-client-urls=http://"+m.Endpoint,
+			"--listen-client-urls="+scheme+m.Endpoint, "--advertise-client-urls="+scheme+m.Endpoint,
 			"--listen-peer-urls="+m.listen, "--initial-advertise-peer-urls="+m.PeerURL,
 			"--initial-cluster="+strings.Join(initial, ","), "--initial-cluster-state=new",
 			"--initial-cluster-token="+token)

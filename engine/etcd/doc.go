@@ -16,6 +16,10 @@
 // believes itself to be the leader. Such a member may have been suspended, and then it confirms a
 // renewal of which its successor knows nothing. Check fencing tokens at the resource.
 //
+// At a server with users the Config needs one, and its password. A login that has ended is made anew while
+// leases are held. A lease is lost at its deadline if its user loses the right to write the keys that begin with its
+// name, and its error says so.
+//
 // A token is a revision of the whole store. A cluster that is restored from a backup begins at a
 // smaller revision, and resources that remember tokens refuse all holders until it has caught up.
 // `tenure snapshot restore` raises the revision by itself, etcdutl with --bump-revision: give it more

@@ -17,9 +17,15 @@ type Config struct {
 	Endpoints []string
 	// TLS is nil for plain text.
 	TLS *tls.Config
+	// Username and Password are for a server with users. Both are empty for nobody, or for the user of
+	// a certificate. The user needs the right to read and write all keys that begin with the
+	// names of its claims.
+	Username, Password string
 }
 
-func (c Config) internal() etcd.Config { return etcd.Config{Endpoints: c.Endpoints, TLS: c.TLS} }
+func (c Config) internal() etcd.Config {
+	return etcd.Config{Endpoints: c.Endpoints, TLS: c.TLS, Username: c.Username, Password: c.Password}
+}
 
 // Open connects, and makes sure that a server answers. It waits for an answer until ctx is done, but
 // no longer than five seconds. The Leaser is a tenure.Awaiter and a tenure.Lister as well.

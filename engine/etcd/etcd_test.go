@@ -115,3 +115,19 @@ func TestTLSIsSpoken(t *testing.T) {
 		t.Errorf("a client with TLS begins with byte %#x, want %#x", b, handshake)
 	}
 }
+
+// All of a Config is passed on.
+func TestAConfigIsPassedOn(t *testing.T) {
+	addr := serve(t)
+	l, err := etcd.Open(t.Context(), etcd.Config{Endpoints: []string{addr}, Username: "nobody", Password: "p"})
+	if err != nil {
+		t.Fatal(err) // the server has no users
+	}
+	l.Close()
+	for _, half := range []etcd.Config{{Endpoints: []string{addr}, Username: "u"}, {Endpoints: []string{addr}, Password: "p"}} {
+		if l, err := etcd.Open(t.Context(), half); err == nil {
+			l.Close()
+			t.Errorf("half of a user and its password is taken: %+v", half)
+		}
+	}
+}

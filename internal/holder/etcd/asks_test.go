@@ -123,7 +123,7 @@ func TestWhatALookAsks(t *testing.T) {
 		go l.Await(t.Context(), tenure.State{Name: "n"})
 		synctest.Wait()
 		sameRequests(t, "Await", c.requests(), []any{askedWatch{clientv3.OpGet("n/", below, clientv3.WithCreatedNotify()), true}})
-		if err := l.reach(t.Context()); err != nil {
+		if err := ask(t.Context(), l.client); err != nil {
 			t.Error(err)
 		}
 		sameRequests(t, "Open", c.requests(), []any{clientv3.OpGet("\x00", clientv3.WithCountOnly())})

@@ -52,6 +52,9 @@
 // most nine requests per TTL in bad times, and three in good times. The loop is our own, because
 // clientv3's KeepAlive channel does not say when a renewal was sent.
 //
+// With a password, clientv3 logs in for each stream. So a stream whose renewal was answered stays for the next
+// one, which opens another if that has ended. A login that has ended is made anew on the way.
+//
 // A TTL of less than three round trips is refused with ErrTTLTooShort.
 //
 // LockDelay is a longer lease: the server is asked for TTL + LockDelay, and the holder believes in TTL

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // late is a context whose deadline has passed and whose timer has not run yet.
@@ -26,15 +24,14 @@ func TestNoAnswerIsNoWrongAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	client, err := clientv3.New(Config{Endpoints: []string{listener.Addr().String()}}.client())
+	cfg := Config{Endpoints: []string{listener.Addr().String()}}
+	client, err := Dial(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
 	client.KV = &scripted{get: func(context.Context) error { return context.DeadlineExceeded }}
-	l := New(client, nil)
-	defer l.Close()
-	err = l.reach(late{t.Context(), time.Now().Add(-time.Second)})
+	err = reach(late{t.Context(), time.Now().Add(-time.Second)}, cfg, func(ctx context.Context) error { return ask(ctx, client) })
 	if err == nil || !strings.Contains(err.Error(), "no answer from") || strings.Contains(err.Error(), "check the address") {
 		t.Errorf("%v, want that there is no answer, and nothing about the address", err)
 	}

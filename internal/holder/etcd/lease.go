@@ -110,12 +110,16 @@ var errKeyGone = errors.New("its key was deleted on the server: it expired there
 func (x *lease) guard() {
 	from := x.rev + 1
 	for ctx := x.keeper.ctx; ctx.Err() == nil; {
-		gone, seen := x.gone(ctx, from)
+		gone, seen, err := x.gone(ctx, from)
 		if gone {
 			x.keeper.Lose(errKeyGone)
 		}
 		from = max(from, seen+1) // compacted revisions cannot be watched again
-		pause(ctx)               // the renewals, not this watch, decide how long we may be cut off
+		// The renewals, not this watch, decide how long we may be cut off, or read nothing.
+		pause(ctx)
+		if err != nil && !passing(err) {
+			pauseFor(ctx, callTimeout) // with a password, each try is a login
+		}
 	}
 	if errors.Is(x.keeper.Check(), tenure.ErrLost) {
 		x.leaser.drop(x) // Close has nothing to release
@@ -123,19 +127,19 @@ func (x *lease) guard() {
 }
 
 // gone returns true once the key is not there. Else it returns the revision at which the key was
-// seen last, or 0 if that is unknown.
-func (x *lease) gone(ctx context.Context, from int64) (gone bool, seen int64) {
+// seen last, or 0 and the reason if that is unknown.
+func (x *lease) gone(ctx context.Context, from int64) (gone bool, seen int64, err error) {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
 	for change := range x.leaser.client.Watch(ctx, x.key, clientv3.WithRev(from), clientv3.WithFilterPut()) {
 		if len(change.Events) > 0 {
-			return true, 0
+			return true, 0, nil
 		}
 	}
 	// Canceled: there is no leader, or the revision was compacted. Ask.
 	got, err := x.leaser.client.Get(ctx, x.key)
 	if err != nil {
-		return false, 0
+		return false, 0, err
 	}
-	return len(got.Kvs) == 0 || got.Kvs[0].CreateRevision != x.rev, got.Header.Revision
+	return len(got.Kvs) == 0 || got.Kvs[0].CreateRevision != x.rev, got.Header.Revision, nil
 }

@@ -3,17 +3,14 @@ package etcd
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/holder"
@@ -30,6 +27,9 @@ type Config struct {
 	Endpoints []string
 	// TLS is nil for plain text.
 	TLS *tls.Config
+	// Username and Password are for a server with users. Both are empty for nobody, or for the user of
+	// a certificate.
+	Username, Password string
 	// Clock measures leases. Default clock.System.
 	Clock clock.Clock
 }
@@ -59,76 +59,20 @@ var (
 // Open connects and makes sure that a server answers, for which it waits until ctx
 // is done, but no longer than five seconds.
 func Open(ctx context.Context, cfg Config) (*Leaser, error) {
-	client, err := clientv3.New(cfg.client())
-	if err != nil {
+	if err := cfg.Check(); err != nil {
 		return nil, fmt.Errorf("etcd client for %s: %w", strings.Join(cfg.Endpoints, ","), err)
+	}
+	var client *clientv3.Client
+	err := reach(ctx, cfg, func(ctx context.Context) (err error) {
+		client, err = connect(ctx, cfg)
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	l := New(client, cfg.Clock)
 	l.owned = true
-	if err := l.reach(ctx); err != nil {
-		l.Close()
-		return nil, err
-	}
 	return l, nil
-}
-
-// client is the configuration of the client.
-func (cfg Config) client() clientv3.Config {
-	return clientv3.Config{
-		Endpoints: cfg.Endpoints,
-		TLS:       cfg.TLS,
-		Logger:    zap.NewNop(),
-		// A connection that goes nowhere is replaced after eight seconds; etcd
-		// does not allow to ask more often than each five.
-		DialKeepAliveTime:    5 * time.Second,
-		DialKeepAliveTimeout: 3 * time.Second,
-	}
-}
-
-// reach waits until a server answers. It gives up at once when nothing listens at
-// any of the addresses, for then nothing is about to answer.
-func (l *Leaser) reach(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	where := strings.Join(l.client.Endpoints(), ",")
-	for {
-		try, cancel := context.WithTimeout(ctx, callTimeout/5)
-		_, err := l.client.Get(try, "\x00", clientv3.WithCountOnly())
-		cancel()
-		if err == nil {
-			return nil
-		}
-		refused := dial(ctx, l.client.Endpoints())
-		switch {
-		case ended(ctx): // then dial fails, too, even at a server that listens
-			return fmt.Errorf("no answer from %s (%w): check that a majority of the servers is up, and whether they want TLS", where, err)
-		case refused != nil:
-			return fmt.Errorf("cannot reach %s: %w; check the address, and that the server runs", where, refused)
-		case !passing(err):
-			return fmt.Errorf("%s answers with an error: %w", where, err)
-		}
-	}
-}
-
-// ended reports whether the context has ended, or is about to: where a deadline has passed, requests and
-// dials fail by it, perhaps before the context's own timer has run.
-func ended(ctx context.Context) bool {
-	end, has := ctx.Deadline()
-	return ctx.Err() != nil || has && !time.Now().Before(end)
-}
-
-// dial returns nil if any of the addresses takes connections.
-func dial(ctx context.Context, addresses []string) error {
-	var all error
-	for _, a := range addresses {
-		conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", a)
-		if err == nil {
-			conn.Close()
-			return nil
-		}
-		all = errors.Join(all, err)
-	}
-	return all
 }
 
 // New makes a Leaser over a client that remains the caller's to close, after

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -35,9 +34,11 @@ func (l *Leaser) join(ctx context.Context, c tenure.Claim) (*lease, []*mvccpb.Ke
 		return nil, nil, fmt.Errorf("grant a lease of %v: %w", c.TTL+c.LockDelay, err)
 	}
 	ttl := time.Duration(grant.TTL) * time.Second
-	renew := func(ctx context.Context) (time.Duration, error) { return l.renew(ctx, grant.ID) }
+	streams := &keepAlives{client: l.client, id: grant.ID}
+	renew := streams.renew
 	x := &lease{leaser: l, claim: c, id: grant.ID, key: queueKey(c.Name, int64(grant.ID)), granted: ttl}
 	x.keeper = newKeeper(&l.clocks, c, sent, ttl, renew)
+	context.AfterFunc(x.keeper.ctx, streams.close)
 	if ttl != c.TTL+c.LockDelay {
 		x.abandon()
 		return nil, nil, fmt.Errorf("%w: the server does not grant a TTL of %v, but one of %v: ask for that, or for 0 to have %v", tenure.ErrClaim, c.TTL, ttl-c.LockDelay, tenure.DefaultTTL)
@@ -98,28 +99,6 @@ func (l *Leaser) weigh(ctx context.Context, ttl, trip time.Duration, renew func(
 			tenure.ErrTTLTooShort, trip.Round(time.Millisecond), ttl, time.Duration(wholeSeconds(6*trip))*time.Second)
 	}
 	return nil
-}
-
-// renew sends one keep-alive on a stream of its own, so that a stream which is
-// stuck holds up nothing.
-func (l *Leaser) renew(ctx context.Context, id clientv3.LeaseID) (time.Duration, error) {
-	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
-	defer cancel()
-	stream, err := pb.NewLeaseClient(l.client.ActiveConnection()).LeaseKeepAlive(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(id)}); err != nil {
-		return 0, err
-	}
-	resp, err := stream.Recv()
-	if err != nil {
-		return 0, err
-	}
-	if resp.TTL <= 0 {
-		return 0, errUnknownLease
-	}
-	return time.Duration(resp.TTL) * time.Second, nil
 }
 
 func wholeSeconds(d time.Duration) int64 {

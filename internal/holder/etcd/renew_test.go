@@ -42,7 +42,7 @@ func TestRenew(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer client.Close()
-		got, err := New(client, nil).renew(t.Context(), 7)
+		got, err := (&keepAlives{client: client, id: 7}).renew(t.Context())
 		if !errors.Is(err, want) || err == nil && got != time.Duration(ttl)*time.Second {
 			t.Errorf("the server answers with %d s, and the renewal with %v, %v; want %v", ttl, got, err, want)
 		}

@@ -44,10 +44,12 @@ func passing(err error) bool {
 }
 
 // pause waits for a moment, or until ctx is done.
-func pause(ctx context.Context) {
+func pause(ctx context.Context) { pauseFor(ctx, aMoment()) }
+
+func pauseFor(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
-	case <-time.After(aMoment()):
+	case <-time.After(d):
 	}
 }
 

@@ -194,7 +194,7 @@ func TestGone(t *testing.T) {
 	} {
 		scriptedTest(t, tt.cluster, func(t *testing.T, l *Leaser) {
 			x := &lease{leaser: l, key: string(ours.Key), rev: 9}
-			if gone, seen := x.gone(t.Context(), 10); gone != tt.gone || seen != tt.seen {
+			if gone, seen, _ := x.gone(t.Context(), 10); gone != tt.gone || seen != tt.seen {
 				t.Errorf("%s: gone %v, seen at revision %d; want %v and %d", name, gone, seen, tt.gone, tt.seen)
 			}
 		})

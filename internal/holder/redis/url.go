@@ -15,25 +15,9 @@ import (
 func ReadURL(whole string) (Config, error) {
 	cfg, err := readURL(whole)
 	if err != nil {
-		return cfg, fmt.Errorf("%w %q: %w", address.ErrURL, hidden(whole), err)
+		return cfg, fmt.Errorf("%w %q: %w", address.ErrURL, address.Hide(whole), err)
 	}
 	return cfg, nil
-}
-
-// hidden leaves the password out of a URL.
-func hidden(whole string) string {
-	scheme, rest, _ := strings.Cut(whole, "://")
-	if _, servers, ok := cutLast(rest, "@"); ok {
-		return scheme + "://…@" + servers
-	}
-	return whole
-}
-
-func cutLast(s, sep string) (before, after string, ok bool) {
-	if i := strings.LastIndex(s, sep); i >= 0 {
-		return s[:i], s[i+len(sep):], true
-	}
-	return "", s, false
 }
 
 func readURL(whole string) (cfg Config, err error) {
@@ -42,22 +26,19 @@ func readURL(whole string) (cfg Config, err error) {
 		return cfg, fmt.Errorf("%q is not redis or rediss", scheme)
 	}
 	rest, query, _ := strings.Cut(rest, "?")
-	who, rest, known := cutLast(rest, "@")
+	who, rest, known := address.CutUser(rest)
 	if known {
-		user, password, secret := strings.Cut(who, ":")
+		var secret bool
+		if cfg.Username, cfg.Password, secret, err = address.User(who); err != nil {
+			return cfg, err
+		}
 		if !secret {
 			return cfg, errors.New("write user:password@, or :password@ without a user")
 		}
-		var bad, worse error
-		cfg.Username, bad = url.PathUnescape(user)
-		cfg.Password, worse = url.PathUnescape(password)
-		if bad != nil || worse != nil { // which would quote a part of the password
-			return cfg, errors.New("a user or password has a % that begins no escape: write it as %25")
-		}
 	} else if strings.Contains(query, "@") {
 		defer func() {
-			if err != nil { // it may quote the first part of a password
-				err = errors.New("if that is a password with a ? in it, write the ? as %3f; else an address or the number of a database is wrong")
+			if err != nil {
+				err = address.ErrQuestion
 			}
 		}()
 	}

@@ -172,6 +172,11 @@ func (s *Server) follow(ctx context.Context, key, end []byte, from int64, visit 
 		if r.Canceled {
 			return nil
 		}
+		if r.Judge {
+			if err := s.permit(s.asNow(ctx), &pb.RangeRequest{Key: key, RangeEnd: end}); err != nil {
+				return err
+			}
+		}
 		for _, e := range r.Events {
 			if done, err := visit(e); done || err != nil {
 				return err

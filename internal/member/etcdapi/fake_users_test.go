@@ -51,6 +51,7 @@ func (f *fake) changeUsers(ctx context.Context, r proto.Message) (proto.Message,
 		return nil, err
 	}
 	f.users.Store(users)
+	f.hub.Rejudge() // as a node does
 	header := &pb.ResponseHeader{Revision: f.store.Revision()}
 	if m, ok := r.(*pb.InternalAuthenticateRequest); ok {
 		f.logins++

@@ -13,7 +13,8 @@ import (
 )
 
 // watchRights are what the watches of one stream may show (AU-17). A watch is judged when it is
-// created, and all are judged anew before the first response after a change of users. The caller
+// created, and all are judged anew after a change of users: before the next response, and at once where there
+// is none. The caller
 // of a stream is the one of its metadata, and so of all its watches.
 type watchRights struct {
 	server *Server
@@ -80,29 +81,33 @@ func watchRefusal(err error) string {
 
 // show reports whether a response is for the client. If users have changed since the watches were
 // judged, it judges them first. The published state has the users of the response's events, or
-// later ones.
+// later ones. A watch whose creation is told is judged, too: users may have changed since it was judged.
 func (w *watchRights) show(r *watch.Response) bool {
 	if r.Canceled {
 		delete(w.refused, r.WatchID)
 		return true
 	}
-	if r.Created {
-		return true
-	}
+	w.judge()
+	return r.Created || !r.Judge && !w.refused[r.WatchID]
+}
+
+// judge judges all watches, if users have changed since it did.
+func (w *watchRights) judge() {
 	users := w.server.backend.Users()
-	if now := at(users); now != w.judged {
-		creating := w.creating.Load() > 0 // of those the judgement may be older, so they are judged again
-		for _, id := range w.ws.Judge(func(key, end []byte) string { return w.refusal(users, key, end) }) {
-			if w.refused == nil {
-				w.refused = make(map[int64]bool)
-			}
-			w.refused[id] = true
-		}
-		if !creating {
-			w.judged = now
-		}
+	now := at(users)
+	if now == w.judged {
+		return
 	}
-	return !w.refused[r.WatchID]
+	creating := w.creating.Load() > 0 // of those the judgement may be older, so they are judged again
+	for _, id := range w.ws.Judge(func(key, end []byte) string { return w.refusal(users, key, end) }) {
+		if w.refused == nil {
+			w.refused = make(map[int64]bool)
+		}
+		w.refused[id] = true
+	}
+	if !creating {
+		w.judged = now
+	}
 }
 
 // refusal is the reason for which a range may not be watched any more, if there is one.

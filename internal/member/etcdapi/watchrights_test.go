@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/authpb"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -95,6 +96,36 @@ func TestAWatchEndsWithItsRights(t *testing.T) {
 	}
 	s.be(t, &pb.AuthUserChangePasswordRequest{Name: "ann", HashedPassword: hashOf(t, "new")}, &pb.PutRequest{Key: []byte("a/1")})
 	w.wantCanceled(false, rpctypes.ErrGRPCInvalidAuthToken)
+}
+
+// A watch that has nothing to show ends as well when its rights do, and a right that is left keeps it. So does
+// an observer of an election.
+func TestAnIdleWatchEndsWithItsRights(t *testing.T) {
+	s := serveUsers(t, Config{})
+	ann, cancel := context.WithTimeout(s.as("ann"), 20*time.Second) // one that hears nothing fails
+	defer cancel()
+	w := s.watchAs(t, ann)
+	for _, key := range []string{"a/1", "r"} {
+		w.create(&pb.WatchCreateRequest{Key: []byte(key)})
+		w.recv()
+	}
+	observer, err := v3electionpb.NewElectionClient(s.conn).Observe(ann, &v3electionpb.LeaderRequest{Name: []byte("a/e")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.be(t, &pb.PutRequest{Key: []byte("a/e/1")})
+	if _, err := observer.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	s.be(t, &pb.AuthRoleAddRequest{Name: "another"}, &pb.AuthRoleRevokePermissionRequest{Role: "anns", Key: []byte("r")})
+	w.wantCanceled(false, rpctypes.ErrGRPCPermissionDenied)
+	s.be(t, &pb.PutRequest{Key: []byte("a/1")})
+	w.wantEvent("a/1")
+	s.be(t, &pb.AuthUserRevokeRoleRequest{Name: "ann", Role: "anns"})
+	w.wantCanceled(false, rpctypes.ErrGRPCPermissionDenied)
+	if _, err := observer.Recv(); !errors.Is(rpctypes.Error(err), rpctypes.ErrPermissionDenied) {
+		t.Errorf("an observer without rights hears %v", err)
+	}
 }
 
 // To put users in force ends the watches of nobody.

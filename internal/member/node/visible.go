@@ -3,6 +3,7 @@ package node
 import (
 	"github.com/tenure-lease/tenure/internal/core/replica"
 	"github.com/tenure-lease/tenure/internal/core/visibility"
+	"github.com/tenure-lease/tenure/internal/state/auth"
 )
 
 // visible are the states that were applied, of which it publishes what anybody may see.
@@ -24,12 +25,21 @@ func (v *visible) show() {
 	v.Reveal()
 	ahead, now := v.Ahead(), v.Shown()
 	v.n.ahead.Store(&ahead)
-	if v.n.state.Swap(now) != now && v.n.hub != nil {
+	if before := v.n.state.Swap(now); before != now && v.n.hub != nil {
 		v.n.hub.Publish(now.view)
+		if changed(before.users, now.users) {
+			v.n.hub.Rejudge()
+		}
 	}
 	if now.view.Revision() > 0 {
 		v.n.showing.Do(func() { close(v.n.shown) })
 	}
+}
+
+// changed reports whether callers may have other rights than before. The revision stays the same when users
+// are put in force.
+func changed(before, now *auth.State) bool {
+	return before != now && now != nil && (before == nil || before.Enabled() != now.Enabled() || before.Revision() != now.Revision())
 }
 
 // answer gives results to the calls that wait for them, as far as they may be seen.

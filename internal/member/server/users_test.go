@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -202,5 +203,39 @@ func TestTokensOfAnUnknownKind(t *testing.T) {
 		if l.Close() == nil {
 			t.Error("a listener of a member that did not start is left open")
 		}
+	}
+}
+
+// An idle watch ends with its rights, and none ends by a change that takes no right from it.
+func TestAnIdleWatchEndsWithItsRights(t *testing.T) {
+	_, endpoints := startWith(t, 1, func(c *Config) { c.Logins = login.Config{Cost: bcrypt.MinCost} })
+	ctx, open := t.Context(), dial(t, endpoints[0])
+	enableUsers(t, open)
+	root, err := dialAs(t, "root", "root", endpoints...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ann, err := dialAs(t, "ann", "ann", endpoints...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	watching, stop := context.WithTimeout(ctx, 20*time.Second) // one that goes on ends, too, and late
+	defer stop()
+	w := ann.Watch(watching, "a", clientv3.WithCreatedNotify())
+	<-w
+	if _, err := root.RoleAdd(ctx, "of nobody"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := root.Put(ctx, "a", ""); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-w; len(r.Events) != 1 {
+		t.Errorf("a watch whose rights are left gets %+v, %v", r, r.Err())
+	}
+	if _, err := root.UserRevokeRole(ctx, "ann", "anns"); err != nil {
+		t.Fatal(err)
+	}
+	if r, more := <-w; more || watching.Err() != nil {
+		t.Errorf("an idle watch without rights goes on: %+v, %v", r, watching.Err())
 	}
 }

@@ -63,6 +63,8 @@ type Hub struct {
 	closed  sync.Once
 	done    chan struct{} // the hub's goroutine has ended
 	queued  atomic.Int64  // bytes waiting on all streams
+	// rights is closed, and another takes its place, when clients may have lost the right to their watches.
+	rights atomic.Pointer[chan struct{}]
 
 	// mu guards what follows, and is taken before a stream's mu.
 	mu       sync.Mutex
@@ -85,8 +87,17 @@ func NewHub(view kv.View, c Config) *Hub {
 		at:      view.Revision(),
 	}
 	h.view.Store(&view)
+	rights := make(chan struct{})
+	h.rights.Store(&rights)
 	go h.run()
 	return h
+}
+
+// Rejudge has the Next of each stream that waits return a response with Judge set, once: what clients may watch
+// has changed. A stream that has something to send may do without.
+func (h *Hub) Rejudge() {
+	next := make(chan struct{})
+	close(*h.rights.Swap(&next))
 }
 
 // Publish tells the hub of a newer state. It stores the view and wakes the hub,

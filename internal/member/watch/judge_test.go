@@ -1,8 +1,10 @@
 package watch
 
 import (
+	"context"
 	"slices"
 	"testing"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
@@ -91,5 +93,30 @@ func TestJudge(t *testing.T) {
 	}
 	if again := s.Judge(func(key, _ []byte) string { return "all" }); len(again) != 2 {
 		t.Errorf("expelled %v, want the two that are left", again)
+	}
+}
+
+// A stream that waits is told to judge once for each time that rights have changed, and no stream that began
+// after that.
+func TestRejudge(t *testing.T) {
+	w := newWorld(t, Config{})
+	s := w.hub.NewStream(0)
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // one that is told nothing fails
+	defer cancel()
+	for range 3 {
+		w.hub.Rejudge()
+		if r, err := s.Next(ctx); err != nil || !r.Judge || r.WatchID != invalidID {
+			t.Errorf("got %+v, %v; want to be told to judge", r, err)
+		}
+	}
+	later := w.hub.NewStream(0)
+	defer later.Close()
+	for _, s := range []*Stream{s, later} {
+		select {
+		case <-s.rights:
+			t.Error("nothing has changed, and a stream is told to judge")
+		default:
+		}
 	}
 }

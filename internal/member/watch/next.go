@@ -50,6 +50,9 @@ func (s *Stream) Next(ctx context.Context) (Response, error) {
 		s.mu.Unlock()
 		select {
 		case <-s.wake:
+		case <-s.rights:
+			s.rights = *s.hub.rights.Load() // before the judgement, which no later change may escape
+			return Response{WatchID: invalidID, Judge: true}, nil
 		case <-tick:
 			s.reportQuiet()
 		case <-ctx.Done():

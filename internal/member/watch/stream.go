@@ -37,6 +37,7 @@ type Stream struct {
 	pending []Response // read from the log; before everything on the queue
 	turn    bool       // the log's, rather than the queue's
 	ticker  *time.Ticker
+	rights  chan struct{} // the hub's, when the stream was told to judge last
 }
 
 // A Response is to be sent to the client, as the WatchResponse that it resembles.
@@ -47,6 +48,7 @@ type Response struct {
 	Canceled        bool
 	CompactRevision int64
 	CancelReason    string
+	Judge           bool // nothing is to be sent, but watches are to be judged: see [Hub.Rejudge]
 	Events          []*Event
 	PrevKV          bool // send the events with their previous values
 	Fragment        bool // the client can do with a part of the events at a time
@@ -65,6 +67,7 @@ func (h *Hub) NewStream(interval time.Duration) *Stream {
 		controls: make(chan struct{}, maxControls),
 		closed:   make(chan struct{}),
 		watchers: make(map[int64]*watcher),
+		rights:   *h.rights.Load(),
 	}
 }
 
