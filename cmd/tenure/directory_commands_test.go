@@ -15,7 +15,7 @@ import (
 // directoryCommands are command lines of clients of a member that has a directory. Those with ! are refused by it.
 var directoryCommands = []string{
 	"regroup", "regroup -o json", "regroup --add 4=h:7", "regroup --remove 3", "regroup --remove 3 --add 4=h:7 -o json", "!regroup --remove 3", "regroup --add 4", "regroup --remove x", "regroup 4=h:7",
-	"broadcast one two", "broadcast", "!broadcast one",
+	"broadcast one two", "broadcast", "!broadcast one", "broadcast one huge three",
 }
 
 // What each of these commands asks of the member, what it prints on which stream, and its exit code are in
@@ -29,6 +29,8 @@ func TestEachCommandOfADirectory(t *testing.T) {
 		switch {
 		case refuses:
 			http.Error(w, "odd", http.StatusConflict)
+		case string(body) == "huge":
+			http.Error(w, "odd", http.StatusRequestEntityTooLarge)
 		case r.URL.Path == "/broadcast":
 			position++
 			fmt.Fprint(w, 40+position)

@@ -88,9 +88,6 @@ SIGTERM and SIGINT hand leadership over and exit with 0.`,
 
 // serve runs a member until it is told to stop or cannot go on.
 func serve(ctx context.Context, o serveOptions) error {
-	if ctx == nil {
-		ctx = context.Background()
-	}
 	logger, closeLog, err := o.outputs.Logger(o.log)
 	if err != nil {
 		return cli.Usage(err)
