@@ -14,7 +14,7 @@ import (
 
 // directoryCommands are command lines of clients of a member that has a directory. Those with ! are refused by it.
 var directoryCommands = []string{
-	"regroup", "regroup -o json", "regroup --add 4=h:7", "regroup --remove 3", "regroup --remove 3 --add 4=h:7 -o json", "!regroup --remove 3", "regroup --add 4", "regroup --remove x", "regroup 4=h:7",
+	"regroup", "regroup -o json", "regroup --add 4=h:7", "regroup --remove 3", "regroup --remove 3 --add 4=h:7 -o json", "!regroup --remove 3", "regroup --add 4", "regroup --remove 3 --add 4", "regroup --remove x", "regroup 4=h:7",
 	"broadcast one two", "broadcast", "!broadcast one", "broadcast one huge three",
 }
 

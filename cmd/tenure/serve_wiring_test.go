@@ -127,6 +127,9 @@ func TestEachFlagOfServeHasItsPlace(t *testing.T) {
 	for _, path := range slices.Sorted(maps.Keys(base)) {
 		fmt.Fprintf(&all, "without flags: %s=%s\n", path, base[path])
 	}
+	for _, path := range slices.Sorted(maps.Keys(plain)) {
+		fmt.Fprintf(&all, "without flags: %s=%s\n", path, plain[path])
+	}
 	f.VisitAll(func(flag *pflag.Flag) {
 		if _, other := flag.Value.(*foreign); other {
 			return
