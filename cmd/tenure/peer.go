@@ -285,7 +285,12 @@ func peerStatusCommand() *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			defer cancel()
-			s, err := askPeer(ctx, path)
+			c, err := flease.Connect(ctx, flease.ClientConfig{Socket: path}) // whether a peer runs is the question
+			if err != nil {
+				return cli.Exit(cli.ExitUnavailable, err)
+			}
+			defer c.Close()
+			s, err := c.Status(ctx)
 			if err != nil {
 				return cli.Exit(cli.ExitUnavailable, err)
 			}
@@ -295,16 +300,6 @@ func peerStatusCommand() *cobra.Command {
 	atFlag(cmd.Flags(), &at)
 	o.Register(cmd)
 	return cmd
-}
-
-// askPeer asks the peer at a socket for its state. Whether one runs there is the question.
-func askPeer(ctx context.Context, socket string) (flease.Status, error) {
-	c, err := flease.Connect(ctx, flease.ClientConfig{Socket: socket})
-	if err != nil {
-		return flease.Status{}, err
-	}
-	defer c.Close()
-	return c.Status(ctx)
 }
 
 func peerTable(w io.Writer, s flease.Status) {
