@@ -99,9 +99,6 @@ func endedBy(err error) error {
 
 // serve runs a member until it is told to stop or cannot go on.
 func serve(ctx context.Context, o serveOptions) error {
-	if ctx == nil {
-		ctx = context.Background()
-	}
 	logger, closeLog, err := o.outputs.Logger(o.log)
 	if err != nil {
 		return cli.Usage(err)

@@ -114,7 +114,7 @@ func oneDash(f *pflag.FlagSet, args []string) []string {
 		}
 		name, found := strings.CutPrefix(arg, "-")
 		name, _, _ = strings.Cut(name, "=")
-		if found && len(name) > 1 && f.Lookup(name) != nil {
+		if found && f.Lookup(name) != nil {
 			out[i] = "-" + arg
 		}
 	}
