@@ -98,6 +98,9 @@ func lookAt(ctx context.Context, at string) (tenure.Leaser, error) {
 	return unavailable(at)(open(ctx, at, true, file.Process))
 }
 
+// openEngine opens an engine that is no directory of files. Tests replace it.
+var openEngine = engine.Open
+
 func open(ctx context.Context, at string, look bool, holder file.Holder) (tenure.Leaser, error) {
 	var cfg file.Config
 	var err error
@@ -111,9 +114,9 @@ func open(ctx context.Context, at string, look bool, holder file.Holder) (tenure
 		if _, socket, err := flease.SocketOfURL(at); err == nil && !socket {
 			return nil, fmt.Errorf("%w %q would make this command a peer, which is silent for a while after its start: run tenure peer on this machine, and write --at flease:///PATH with its socket", engine.ErrURL, at)
 		}
-		return engine.Open(ctx, at)
+		return openEngine(ctx, at)
 	default:
-		return engine.Open(ctx, at)
+		return openEngine(ctx, at)
 	}
 	if err != nil {
 		return nil, err
