@@ -112,6 +112,8 @@ func (s *engineSpy) List(ctx context.Context, prefix string) ([]string, error) {
 	switch times := s.note(ctx, "list %q", prefix); {
 	case prefix == "unreached", prefix == "watched" && times > 1:
 		return nil, errors.New("odd")
+	case prefix == "partly":
+		return []string{"held", "unreached", "n"}, nil
 	case prefix == "none":
 		return nil, nil
 	}
@@ -128,10 +130,16 @@ func (s *engineSpy) Break(ctx context.Context, name string, tenures []tenure.Hol
 }
 
 func (s *engineSpy) Record(ctx context.Context, name string) ([]byte, error) {
-	s.note(ctx, "record %s", name)
+	times := s.note(ctx, "record %s", name)
 	run := tenure.Run{Holder: "before", Token: 3, Started: time.Now().Add(-time.Hour), Ended: time.Now().Add(-time.Minute)}
 	switch name {
-	case "done":
+	case "done", "kept", "taken":
+	case "unreadable":
+		return []byte("{"), nil
+	case "cut":
+		if times > 1 {
+			return nil, fmt.Errorf("%w: odd", tenure.ErrUnavailable)
+		}
 	case "failed":
 		run.Failed = true
 	case "future":
@@ -145,7 +153,10 @@ func (s *engineSpy) Record(ctx context.Context, name string) ([]byte, error) {
 }
 
 func (s *engineSpy) SetRecord(ctx context.Context, l tenure.Lease, record []byte) error {
-	s.note(ctx, "set the record of %s to %s", l.Name(), record)
+	s.note(ctx, "set the record of %s to %q", l.Name(), record)
+	if l.Name() == "unset" || l.Name() == "unended" && strings.Contains(string(record), "ended") {
+		return fmt.Errorf("%w: odd", tenure.ErrUnavailable)
+	}
 	return nil
 }
 
@@ -198,7 +209,7 @@ func (l *spiedLease) Release(ctx context.Context) error {
 	return l.Err()
 }
 
-// host is this process as a holder by default.
+// host is what this process is called as a holder by default.
 func host() string {
 	name, _ := os.Hostname()
 	return fmt.Sprintf("%s:%d", name, os.Getpid())
