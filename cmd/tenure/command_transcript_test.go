@@ -217,3 +217,13 @@ func TestEachFlagIsTranscribed(t *testing.T) {
 		})
 	})
 }
+
+// The word that leases are this machine's stays out of what a program reads.
+func TestThePlaceIsToldOnStandardError(t *testing.T) {
+	for _, line := range []string{"lease list", "lease show n", "lease break n --yes", "lease reset n"} {
+		_, out, errs := ran(t, arguments(line)...)
+		if word := "tenure: leases are kept in "; !strings.HasPrefix(errs, word) || strings.Contains(out, word) {
+			t.Errorf("tenure %s prints %q, and on standard error %q; want the place of leases told there", line, out, errs)
+		}
+	}
+}
