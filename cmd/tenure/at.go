@@ -107,6 +107,18 @@ func lookAt(ctx context.Context, at place) (tenure.Leaser, error) {
 	return unavailable(at.url)(open(ctx, at, true, file.Process))
 }
 
+// openEngine and openServer open the engines that are no directories of files. Tests replace them.
+var (
+	openEngine = engine.Open
+	openServer = func(ctx context.Context, cfg etcd.Config) (tenure.Leaser, error) {
+		l, err := etcd.Open(ctx, cfg)
+		if err != nil {
+			return nil, err // not l: a nil *etcd.Leaser is no nil Leaser
+		}
+		return l, nil
+	}
+)
+
 func open(ctx context.Context, at place, look bool, holder file.Holder) (tenure.Leaser, error) {
 	var cfg file.Config
 	var err error
@@ -123,19 +135,15 @@ func open(ctx context.Context, at place, look bool, holder file.Holder) (tenure.
 		if _, socket, err := flease.SocketOfURL(at.url); err == nil && !socket {
 			return nil, fmt.Errorf("%w %q would make this command a peer, which is silent for a while after its start: run tenure peer on this machine, and write --at flease:///PATH with its socket", engine.ErrURL, at.url)
 		}
-		return engine.Open(ctx, at.url)
+		return openEngine(ctx, at.url)
 	case at.served():
 		cfg, err := at.config()
 		if err != nil {
 			return nil, err
 		}
-		l, err := etcd.Open(ctx, cfg)
-		if err != nil {
-			return nil, err // not l: a nil *etcd.Leaser is no nil Leaser
-		}
-		return l, nil
+		return openServer(ctx, cfg)
 	default:
-		return engine.Open(ctx, at.url)
+		return openEngine(ctx, at.url)
 	}
 	if err != nil {
 		return nil, err

@@ -130,14 +130,14 @@ func TestHooksKnowTheLeader(t *testing.T) {
 	stderr := os.Stderr
 	os.Stderr = said
 	defer func() { os.Stderr = stderr }()
-	leaders := []tenure.Holding{{Holder: "one", Token: 7}, {Holder: "two", Token: 8}}
+	leaders := []tenure.Holding{{Holder: "one", Token: 17}, {Holder: "two", Token: 18}}
 	ten := fakeTenancy("true")
 	ten.at = place{url: "etcd://x"}
 	follow(t.Context(), changing{leaders: leaders, fails: tenure.ErrUnavailable, asked: new(int)}, ten,
 		`echo "$TENURE_LEADER $TENURE_TOKEN $TENURE_LEASE $TENURE_AT $MARK" >>hooks; test $TENURE_LEADER != one`)
 	os.Stderr = stderr
 	hooks, err := os.ReadFile("hooks")
-	if want := "one 7 fake etcd://x inherited\ntwo 8 fake etcd://x inherited\n"; err != nil || string(hooks) != want {
+	if want := "one 17 fake etcd://x inherited\ntwo 18 fake etcd://x inherited\n"; err != nil || string(hooks) != want {
 		t.Errorf("hooks find %q, %v; want %q", hooks, err, want)
 	}
 	words, err := os.ReadFile("said")

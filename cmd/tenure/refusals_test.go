@@ -38,6 +38,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{"--retry is about runs in a period", []string{"lock", "n", "--retry", "--", "true"}},
 		{"--every -1s: give a positive time", []string{"lock", "n", "--every", "-1s", "--", "true"}},
 		{"--every 0s: give a positive time", []string{"lock", "n", "--every", "0", "--", "true"}},
+		{"--shared and -n exclude each other", []string{"lock", "n", "--shared", "-n", "1", "--", "true"}},
 		{"leave out -n and --shared", []string{"lock", "n", "--every", "1h", "-n", "2", "--", "true"}},
 		{"leave out -n and --shared", []string{"lock", "n", "--every", "1h", "--shared", "--", "true"}},
 		{"which command? write: tenure lock n --every 1h0m0s -- COMMAND", []string{"lock", "n", "--every", "1h", "--events"}},

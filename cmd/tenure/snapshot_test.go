@@ -103,6 +103,7 @@ func TestTableOfASnapshot(t *testing.T) {
 	for want, s := range map[string]snapshotStatus{
 		"1f 9 the first 3 4 5 3.6 none":    {Hash: 31, Revision: 9, TotalKey: 3, Leases: 4, TotalSize: 5, Version: "3.6", Compacted: -1},
 		"1f 9 the first 3 4 5 3.6 matches": {Hash: 31, Revision: 9, TotalKey: 3, Leases: 4, TotalSize: 5, Version: "3.6", Compacted: 0, Checksum: true},
+		"1f 9 1 3 4 5 3.6 none":            {Hash: 31, Revision: 9, TotalKey: 3, Leases: 4, TotalSize: 5, Version: "3.6", Compacted: 1},
 		"1f 9 7 3 4 5 3.6 none":            {Hash: 31, Revision: 9, TotalKey: 3, Leases: 4, TotalSize: 5, Version: "3.6", Compacted: 7},
 	} {
 		var b strings.Builder
