@@ -33,6 +33,7 @@ type heardCluster struct {
 
 // heardMember is one of them.
 type heardMember struct {
+	pb.UnimplementedAuthServer
 	pb.UnimplementedClusterServer
 	pb.UnimplementedMaintenanceServer
 	pb.UnimplementedKVServer
@@ -56,6 +57,7 @@ func startHeard(t *testing.T) (c *heardCluster, addrs []string) {
 			c.mu.Unlock()
 			return handle(ctx, r)
 		}))
+		pb.RegisterAuthServer(g, m)
 		pb.RegisterClusterServer(g, m)
 		pb.RegisterMaintenanceServer(g, m)
 		pb.RegisterKVServer(g, m)
@@ -71,6 +73,10 @@ func startHeard(t *testing.T) (c *heardCluster, addrs []string) {
 		&pb.Member{ID: 0xd4, Name: "down", PeerURLs: []string{"http://down:1"}, ClientURLs: []string{"http://127.0.0.1:1"}},
 		&pb.Member{ID: 0xe5, IsLearner: true, PeerURLs: []string{"http://new:1"}})
 	return c, addrs
+}
+
+func (m *heardMember) Authenticate(context.Context, *pb.AuthenticateRequest) (*pb.AuthenticateResponse, error) {
+	return &pb.AuthenticateResponse{Header: &pb.ResponseHeader{}, Token: "token.1"}, nil
 }
 
 func (m *heardMember) MemberList(context.Context, *pb.MemberListRequest) (*pb.MemberListResponse, error) {
@@ -160,6 +166,8 @@ func (m *heardMember) Holders(context.Context, *readleasepb.HoldersRequest) (*re
 
 // clusterCommands are command lines that ask a cluster. Those with ! are refused by it.
 var clusterCommands = []string{
+	"status --user ann --password pw", "member list --user ann --password-file testdata/password.txt", "member list --user ann:colon --password pw", "read-lease --user ann:colon",
+	"read-lease --user ann --password-file testdata/password.txt", "read-lease --user ann --password pw", "status --user ann --password-file testdata/password.txt",
 	"status", "status -o json", "member list", "member list -o json",
 	"read-lease", "read-lease -o json", "read-lease --cells", "read-lease --cells -o json",
 	"read-lease set all", "read-lease set cost/key", "read-lease set leader --order key -o json", "read-lease set static --order key --cells default=*", "!read-lease set all",

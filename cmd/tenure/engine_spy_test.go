@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure"
-	"github.com/tenure-lease/tenure/engine/etcd"
+	"github.com/tenure-lease/tenure/internal/holder/etcd"
 )
 
 // engineSpy is an engine that notes each call. The names that a test asks for say what it answers.
@@ -34,6 +34,9 @@ func spyOnEngines(t *testing.T) *engineSpy {
 		return s, nil
 	}
 	openServer = func(ctx context.Context, cfg etcd.Config) (tenure.Leaser, error) {
+		if cfg.Username != "" {
+			s.note(ctx, "as %s with %q", cfg.Username, cfg.Password)
+		}
 		return openEngine(ctx, "etcd://"+strings.TrimSuffix(strings.Join(cfg.Endpoints, ","), ":2379"))
 	}
 	t.Cleanup(func() { openEngine, openServer = engines, servers })

@@ -23,7 +23,7 @@ var servedFlags = map[string]string{
 	"initial-cluster": "default=http://localhost:2380,z=http://z:1", "initial-cluster-state": "existing", "initial-cluster-token": "tok", "max-learners": "3",
 	"heartbeat-interval": "70", "election-timeout": "900", "max-txn-ops": "5", "max-request-bytes": "6", "max-concurrent-streams": "7", "quota-backend-bytes": "8",
 	"grpc-keepalive-min-time": "9s", "grpc-keepalive-interval": "10s", "grpc-keepalive-timeout": "11s", "watch-progress-notify-interval": "12s",
-	"warning-unary-request-duration": "13s", "warning-apply-duration": "14s", "unsafe-no-fsync": "true", "auto-compaction-mode": "revision",
+	"warning-unary-request-duration": "13s", "warning-apply-duration": "14s", "unsafe-no-fsync": "true", "force-new-cluster": "true", "auto-compaction-mode": "revision",
 	"auto-compaction-retention": "15m", "read-lease": "all", "read-lease-order": "key", "read-lease-ttl": "300ms", "read-lease-changes": "none",
 	"cert-file": "c1", "key-file": "c2", "trusted-ca-file": "c3", "auto-tls": "true", "client-cert-auth": "true", "client-crl-file": "c4", "client-cert-allowed-cn": "c5", "client-cert-allowed-hostname": "c6",
 	"peer-cert-file": "p1", "peer-key-file": "p2", "peer-trusted-ca-file": "p3", "peer-auto-tls": "true", "peer-client-cert-auth": "true", "peer-crl-file": "p4", "peer-cert-allowed-cn": "p5",

@@ -76,6 +76,11 @@ func TestASnapshotIsToldAsItIs(t *testing.T) {
 	if raised.Revision <= r.Revision+1000-2 || raised.DataDir != "raised" || raised.Cluster == r.Cluster {
 		t.Errorf("raised by 1000 is %+v, want it of another cluster than %+v: its members may not meet those", raised, r)
 	}
+	log := filepath.Join(t.TempDir(), "log")
+	jsonOf[restoredSnapshot](t, "snapshot", "restore", file, "--name", "one", "--data-dir", "apart", "--wal-dir", log)
+	if segments, err := filepath.Glob(filepath.Join(log, "*.wal")); err != nil || len(segments) == 0 {
+		t.Errorf("restored with its log elsewhere, it has %q there, %v", segments, err)
+	}
 	least := jsonOf[restoredSnapshot](t, "snapshot", "restore", file, "--name", "one", "--data-dir", "least", "--bump-revision", "1", "--mark-compacted")
 	if least.Revision+999 != raised.Revision || least.Revision <= r.Revision {
 		t.Errorf("raised by 1 and by 1000 the revision %d is %d and %d", r.Revision, least.Revision, raised.Revision)
