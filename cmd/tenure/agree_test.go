@@ -76,7 +76,7 @@ func TestAgreeInADirectory(t *testing.T) {
 		wantExit(t, err, cli.ExitNotAcquired)
 	}
 	for _, args := range [][]string{{"first"}, {"second"}, nil} {
-		if out, err := command(t, append([]string{"agree", "n", "--wait", "10s", "--at", at}, args...)...); err != nil || out != "first\n" {
+		if out, err := command(t, append([]string{"agree", "n", "--wait", "2m", "--at", at}, args...)...); err != nil || out != "first\n" {
 			t.Fatalf("after a proposal of %q decided is %q, %v; want first", args, out, err)
 		}
 	}
