@@ -75,7 +75,7 @@ func TestServeDiscovers(t *testing.T) {
 	if _, err := config("--initial-cluster", "me=http://a.d:1"); err == nil || !strings.Contains(err.Error(), "exclude each other") {
 		t.Errorf("with --initial-cluster: %v, want it refused", err)
 	}
-	if _, err := config("--discovery-srv", "nowhere"); err == nil || !strings.Contains(err.Error(), "--discovery-srv nowhere names no members") {
+	if _, err := config("--discovery-srv", "no.domain"); err == nil || !strings.Contains(err.Error(), "--discovery-srv no.domain names no members") {
 		t.Errorf("a first start without records: %v, want it refused", err)
 	}
 	if err := os.Mkdir(filepath.Join(dir, "wal"), 0o700); err != nil {
