@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -177,7 +178,18 @@ func TestTranscriptOfCommands(t *testing.T) {
 			}
 			args = slices.Insert(args, dash, "--at", "etcd://spy")
 		}
-		code, out, errs := ran(t, args...)
+		var code int
+		var out, errs string
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			code, out, errs = ran(t, args...)
+		}()
+		select {
+		case <-ended:
+		case <-time.After(time.Minute):
+			t.Fatalf("tenure %s goes on for a minute", line)
+		}
 		fmt.Fprintf(&all, "$ tenure %s\n%sexit code %d\n", line, spy.notes.String(), code)
 		for i, text := range []string{out, errs} {
 			for said := range strings.Lines(text) {
