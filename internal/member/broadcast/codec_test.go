@@ -106,6 +106,21 @@ func TestKindsKeepTheirNumbers(t *testing.T) {
 	}
 }
 
+// A message of an epoch is none of another epoch's, and has something in it.
+func TestEpochsAreNotWithinEpochs(t *testing.T) {
+	inner := encode(abcast.In{Epoch: 2, Body: fastct.Ack{CN: 1}})
+	for name, payload := range map[string][]byte{
+		"nothing": {5}, "an epoch without anything": {5, kindIn}, "an epoch": append([]byte{5}, inner...),
+	} {
+		if body, err := decode(kindIn, payload); err == nil {
+			t.Errorf("%s within an epoch is read as %+v", name, body)
+		}
+	}
+	if body, err := decode(kindIn, append([]byte{5}, encode(fastct.Ack{CN: 1})...)); err != nil || body != (abcast.In{Epoch: 5, Body: fastct.Ack{CN: 1}}) {
+		t.Errorf("an acknowledgment within an epoch is read as %+v, %v", body, err)
+	}
+}
+
 // FuzzDecode wants no input to panic, nor to take more memory than it has bytes.
 func FuzzDecode(f *testing.F) {
 	for _, body := range bodies {

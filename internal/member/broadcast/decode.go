@@ -137,6 +137,7 @@ func decode(kind byte, payload []byte) (body any, err error) {
 		in := abcast.In{Epoch: r.Uvarint()}
 		within := r.Take(1)
 		if r.Bad || within[0] == kindIn {
+			r.Fail() // also if nothing follows
 			break
 		}
 		if in.Body, err = decode(within[0], r.Rest); err != nil {
