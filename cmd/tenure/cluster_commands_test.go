@@ -181,7 +181,7 @@ var clusterCommands = []string{
 	"member move-leader other", "member move-leader B2 -o json", "!member move-leader other", "member move-leader lead", "member move-leader down", "member move-leader learn", "member move-leader nosuch --output json",
 }
 
-// What each command for a cluster asks of which member, what it prints on which stream, and its exit code are in
+// Each command for a cluster asks, prints on each of its outputs, and exits, as is written in
 // testdata/cluster_commands.txt, which -rewrite writes.
 func TestEachCommandOfACluster(t *testing.T) {
 	c, addrs := startHeard(t)

@@ -18,7 +18,7 @@ var directoryCommands = []string{
 	"broadcast one two", "broadcast", "!broadcast one", "broadcast one huge three",
 }
 
-// What each of these commands asks of the member, what it prints on which stream, and its exit code are in
+// Each of these commands asks the member, prints on each of its outputs, and exits, as is written in
 // testdata/directory_commands.txt, which -rewrite writes.
 func TestEachCommandOfADirectory(t *testing.T) {
 	var asked []string

@@ -216,32 +216,29 @@ func (m *Member) Starts() int {
 
 // Running reports whether the process was started and has not ended, by us or by itself.
 func (m *Member) Running() bool {
+	started, ended := m.process()
+	return started && !ended
+}
+
+// process reports whether the process was started, and whether it has ended by itself since.
+func (m *Member) process() (started, ended bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.cmd == nil {
-		return false
+		return false, false
 	}
 	select {
 	case <-m.exited:
-		return false
+		return true, true
 	default:
-		return true
+		return true, false
 	}
 }
 
 // collapsed reports whether the process was started and has ended by itself.
 func (m *Member) collapsed() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.cmd == nil {
-		return false
-	}
-	select {
-	case <-m.exited:
-		return true
-	default:
-		return false
-	}
+	started, ended := m.process()
+	return started && ended
 }
 
 func (m *Member) pid() int {

@@ -84,11 +84,11 @@
 // In time: no. Nobody holds at the moment when the register shows such an entry. Suppose that
 // Q holds and the entry covers its record. Q read its record back before the entry landed.
 // Q's write ended 2δ before that, so before the entry's claim began its look. That look would
-// have shown Q. And whoever came to hold after the entry landed has written after it, and the
+// have shown Q. And a claim that came to hold after the entry landed has written after it, and the
 // register shows that write, or one that has its own wait. So the claim may write again at
 // once, if its read-back failed or came too late to hold by. Others may learn it by a release:
 //
-//   - The claim is the only one who knows, and it believes no more. An entry of another
+//   - The claim alone knows of this, and believes no more. An entry of another
 //     claim, also of the same process or of the process that ran before, is not its own.
 //   - Its next write has another timestamp. If that one is late, it is waited out.
 //   - Claims that raced with the entry have read the record before it, and perhaps a lesser δ
@@ -104,7 +104,7 @@
 // for both were meant to be the next version and P's is the greater, or the register does not
 // compare versions. All that is left of Q is what Q believes, for up to Δ. If P went on at
 // once, by ignoring its entry or by a release of it, two would hold: see the script
-// late-entry-may-hide-a-holder. What could tell P that there is no Q?
+// late-entry-may-hide-a-holder. These do or do not tell P that there is no Q:
 //
 //   - A later look: no. Q's record is gone, and a claim that took a free lease has no note.
 //   - Q's next renewal, which gives up: no. Q may be stopped until its deadline.

@@ -72,7 +72,7 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// What is beyond the limits is not taken in.
+// Users and roles beyond the limits are not taken in.
 func TestImportHasLimits(t *testing.T) {
 	users := func(n int) (list []*authpb.User) {
 		for i := range n {
