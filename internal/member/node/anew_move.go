@@ -174,12 +174,17 @@ func keepFormer(fsys wal.FS, dir, from string) error {
 	}
 }
 
-// rename renames in a directory, durably.
+// rename renames in a directory, or out of one below it, durably.
 func rename(fsys wal.FS, dir, from, to string) error {
-	if err := fsys.Rename(filepath.Join(dir, from), filepath.Join(dir, to)); err != nil {
+	old := filepath.Join(dir, from)
+	if err := fsys.Rename(old, filepath.Join(dir, to)); err != nil {
 		return err
 	}
-	return fsys.SyncDir(dir)
+	err := fsys.SyncDir(dir)
+	if below := filepath.Dir(old); below != dir {
+		err = errors.Join(err, fsys.SyncDir(below))
+	}
+	return err
 }
 
 // moveAll moves files from one directory to another, durably. It is no error if there is nothing to move.

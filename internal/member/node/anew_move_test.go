@@ -139,3 +139,41 @@ func TestTheExchangeFindsItsLog(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// syncing is a file system that knows which directories have changes of names that are not durable.
+type syncing struct {
+	wal.FS
+	t       *testing.T
+	changed map[string]bool
+}
+
+func (s syncing) Rename(from, to string) error {
+	switch name := filepath.Base(to); name {
+	case anewMade, anewMoving, anewWork:
+		for dir := range s.changed {
+			s.t.Errorf("the exchange becomes %s, and changes of names in %s may be lost", name, dir)
+		}
+	}
+	s.changed[filepath.Dir(from)], s.changed[filepath.Dir(to)] = true, true
+	return s.FS.Rename(from, to)
+}
+
+func (s syncing) SyncDir(dir string) error {
+	delete(s.changed, dir)
+	return s.FS.SyncDir(dir)
+}
+
+// Each step of an exchange is durable before the name of the next one is given, which is durable at once.
+func TestTheExchangeIsDurable(t *testing.T) {
+	for _, elsewhere := range []bool{false, true} {
+		dir, opts, _ := formerMember(t, elsewhere)
+		fsys := syncing{opts.FS, t, map[string]bool{}}
+		opts.FS = fsys
+		if err := exchange(dir, opts, 1000); err != nil {
+			t.Fatal(err)
+		}
+		for dir := range fsys.changed {
+			t.Errorf("an exchange is over, and changes of names in %s may be lost", dir)
+		}
+	}
+}
