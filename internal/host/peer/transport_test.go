@@ -309,6 +309,21 @@ func TestSecondConnectionReplacesTheFirst(t *testing.T) {
 	if n := m.count("down 2"); n != 0 {
 		t.Error("a new connection was taken for a death")
 	}
+	if said := m.log.String(); strings.Contains(said, "connection from member ended") {
+		t.Errorf("the end of a connection that was replaced is told as one of the member's:\n%s", said)
+	}
+}
+
+// Members' streams take no room from guests: a stranger could else be put out, or put one out, for a stream that
+// has long been let in.
+func TestAMembersStreamIsNoGuest(t *testing.T) {
+	for _, m := range newCluster(t, 3, quick, nil) {
+		poll(t, "the handshakes to end", func() bool {
+			m.guests.mu.Lock()
+			defer m.guests.mu.Unlock()
+			return len(m.guests.inside) == 0
+		})
+	}
 }
 
 // A connection takes the place of another when nothing that came on that is being delivered
