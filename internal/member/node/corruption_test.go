@@ -157,6 +157,9 @@ func TestWhatCannotBeCompared(t *testing.T) {
 			t.Fatalf("at revision %d: got %+v, %v", rev, h, err)
 		}
 	}
+	if n := lead.hashes.number(); n != 0 {
+		t.Errorf("%d questions are kept for answers that nobody waits for any more", n)
+	}
 	before, err := lead.hashAt(t.Context(), 5)
 	if err != nil {
 		t.Fatal(err)

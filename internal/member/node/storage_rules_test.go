@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,36 +70,36 @@ func TestWhatIsKnownWhenALogIsOpened(t *testing.T) {
 		entries  string // first to last
 		hard     string // term, vote, commit
 		released uint64
-		reach    int // records of entries
+		reach    []uint64 // the last entry of each record of entries
 	}{
 		{"entries", func(s *storage) {
 			s.persistAll(t, replica.Record{Entries: entriesOf(2, 2, 6), HardState: hardStateOf(2, 3, 4), Released: 3})
-		}, 1, "2 to 6", "2 3 4", 3, 1},
+		}, 1, "2 to 6", "2 3 4", 3, []uint64{6}},
 		{"entries that were replaced", func(s *storage) {
 			s.persistAll(t, replica.Record{Entries: entriesOf(2, 2, 6), HardState: hardStateOf(2, 3, 3)}, replica.Record{Entries: entriesOf(3, 4, 5), HardState: hardStateOf(3, 0, 4)})
-		}, 1, "2 to 5", "3 0 4", 0, 2},
+		}, 1, "2 to 5", "3 0 4", 0, []uint64{6, 5}},
 		{"a snapshot of its own", func(s *storage) {
 			s.persistAll(t, replica.Record{Entries: entriesOf(2, 2, 6), HardState: hardStateOf(2, 3, 6), Released: 2})
 			s.save(t, 4, 2, conf)
-		}, 4, "5 to 6", "2 3 6", 2, 1},
+		}, 4, "5 to 6", "2 3 6", 2, []uint64{6}},
 		{"a snapshot of its own, of all", func(s *storage) {
 			s.persistAll(t, replica.Record{Entries: entriesOf(2, 2, 6), HardState: hardStateOf(2, 3, 6), Released: 6})
 			s.save(t, 6, 2, conf)
-		}, 6, "", "2 3 6", 6, 1},
+		}, 6, "", "2 3 6", 6, []uint64{6}},
 		{"a leader's snapshot, and entries behind it", func(s *storage) {
 			s.persistAll(t, replica.Record{Entries: entriesOf(2, 2, 6), HardState: hardStateOf(2, 3, 4)})
 			s.save(t, 9, 3, conf)
 			s.persistAll(t, replica.Record{Snapshot: &raftpb.Snapshot{Metadata: at(9, 3)}, HardState: hardStateOf(3, 1, 9)})
 			s.persistAll(t, replica.Record{Entries: entriesOf(3, 10, 11), Released: 8})
-		}, 9, "10 to 11", "3 1 9", 8, 2},
+		}, 9, "10 to 11", "3 1 9", 8, []uint64{6, 11}},
 		{"a leader's snapshot that the log does not know", func(s *storage) {
 			s.persistAll(t, replica.Record{Entries: entriesOf(2, 2, 6), HardState: hardStateOf(2, 3, 4), Released: 4})
 			s.save(t, 9, 3, conf)
-		}, 9, "", "3 0 9", 4, 1},
+		}, 9, "", "3 0 9", 4, []uint64{6}},
 		{"a leader's snapshot within the log, of another term", func(s *storage) {
 			s.persistAll(t, replica.Record{Entries: entriesOf(2, 2, 6), HardState: hardStateOf(2, 3, 3)})
 			s.save(t, 5, 3, conf)
-		}, 5, "", "3 0 5", 0, 1},
+		}, 5, "", "3 0 5", 0, []uint64{6}},
 	} {
 		disk := waltest.NewDisk().FS()
 		s, _ := storageOn(t, disk)
@@ -131,8 +132,12 @@ func TestWhatIsKnownWhenALogIsOpened(t *testing.T) {
 			if log.Released != tt.released || s.released != tt.released {
 				t.Errorf("%s: released up to %d, and %d to be written anew, want %d", name, log.Released, s.released, tt.released)
 			}
-			if len(s.reach) != tt.reach {
-				t.Errorf("%s: %d records of entries are known, want %d", name, len(s.reach), tt.reach)
+			var reach []uint64
+			for _, r := range s.reach {
+				reach = append(reach, r.index)
+			}
+			if !slices.Equal(reach, tt.reach) {
+				t.Errorf("%s: the records of entries end with %d, want %d", name, reach, tt.reach)
 			}
 			if !reflect.DeepEqual(s.identity, testIdentity) || s.life.Starts != 1 || s.life.PromiseTTL != 5 {
 				t.Errorf("%s: it is the log of %+v, with %+v", name, s.identity, s.life)

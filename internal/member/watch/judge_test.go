@@ -91,8 +91,18 @@ func TestJudge(t *testing.T) {
 	if st := h.Stats(); st.Watchers != 2 {
 		t.Errorf("%d watchers after the judgement, want 2", st.Watchers)
 	}
-	if again := s.Judge(func(key, _ []byte) string { return "all" }); len(again) != 2 {
-		t.Errorf("expelled %v, want the two that are left", again)
+	// One of the two is canceled while they are judged: its client is told of that, and of nothing else.
+	again := s.Judge(func(key, _ []byte) string {
+		if string(key) == "a" {
+			return "all"
+		}
+		if err := s.Cancel(t.Context(), 4); err != nil {
+			t.Error(err)
+		}
+		return "gone by now"
+	})
+	if want := []int64{1}; !slices.Equal(again, want) {
+		t.Errorf("expelled %v, want %v: the other was canceled before", again, want)
 	}
 }
 
