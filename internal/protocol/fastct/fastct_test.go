@@ -53,6 +53,7 @@ func TestLogsOfOthers(t *testing.T) {
 		"another member":        {fastct.Identity{Node: 2, Members: three}},
 		"another group":         {fastct.Identity{Node: 1, Members: three[:2]}},
 		"another algorithm":     {fastct.Identity{Node: 1, Members: three, Plain: true}},
+		"another coordinator":   {fastct.Identity{Node: 1, Members: three, Spread: true}},
 		"no beginning":          {fastct.Entered{CN: 1, Round: 3}},
 		"two beginnings":        {mine, mine},
 		"of another kind":       {mine, 7},
