@@ -30,19 +30,31 @@ func member(t *testing.T, cfg fastct.Config) *fastct.Machine {
 }
 
 func TestConfig(t *testing.T) {
-	for name, change := range map[string]func(*fastct.Config){
-		"a stranger":         func(c *fastct.Config) { c.ID = 4 },
-		"nobody":             func(c *fastct.Config) { c.Members = []machine.NodeID{1, 0} },
-		"somebody twice":     func(c *fastct.Config) { c.Members = []machine.NodeID{1, 2, 2} },
-		"no lambda":          func(c *fastct.Config) { c.Lambda = 0 },
-		"no retry":           func(c *fastct.Config) { c.Retry = 0 },
-		"a slow detector":    func(c *fastct.Config) { c.Heartbeat, c.Timeout = time.Second, 25*time.Hour },
-		"a hurried detector": func(c *fastct.Config) { c.Heartbeat, c.Timeout = time.Second, time.Second },
+	for name, tt := range map[string]struct {
+		change func(*fastct.Config)
+		bad    bool
+	}{
+		"a stranger":                      {func(c *fastct.Config) { c.ID = 4 }, true},
+		"nobody":                          {func(c *fastct.Config) { c.Members = []machine.NodeID{1, 0} }, true},
+		"somebody twice":                  {func(c *fastct.Config) { c.Members = []machine.NodeID{1, 2, 2} }, true},
+		"no lambda":                       {func(c *fastct.Config) { c.Lambda = 0 }, true},
+		"no lambda, and no leases":        {func(c *fastct.Config) { c.Lambda, c.Plain = 0, true }, false},
+		"the greatest lambda":             {func(c *fastct.Config) { c.Lambda = fastct.LambdaMax }, false},
+		"a lambda that is too great":      {func(c *fastct.Config) { c.Lambda = fastct.LambdaMax + 1 }, true},
+		"no leases, and such a lambda":    {func(c *fastct.Config) { c.Lambda, c.Plain = fastct.LambdaMax+1, true }, true},
+		"no retry":                        {func(c *fastct.Config) { c.Retry = 0 }, true},
+		"heartbeats of the past":          {func(c *fastct.Config) { c.Heartbeat, c.Timeout = -1, time.Second }, true},
+		"no heartbeats, and no timeout":   {func(c *fastct.Config) { c.Timeout = 0 }, false},
+		"no heartbeats, and a long one":   {func(c *fastct.Config) { c.Timeout = 25 * time.Hour }, false},
+		"a slow detector":                 {func(c *fastct.Config) { c.Heartbeat, c.Timeout = time.Second, 24*time.Hour+1 }, true},
+		"the slowest detector":            {func(c *fastct.Config) { c.Heartbeat, c.Timeout = time.Second, 24*time.Hour }, false},
+		"a hurried detector":              {func(c *fastct.Config) { c.Heartbeat, c.Timeout = time.Second, 2*time.Second-1 }, true},
+		"the most hurried that there may": {func(c *fastct.Config) { c.Heartbeat, c.Timeout = time.Second, 2*time.Second }, false},
 	} {
 		cfg := config()
-		change(&cfg)
-		if m, err := fastct.New(cfg, nil); err == nil {
-			t.Errorf("%s: got %v, want an error", name, m)
+		tt.change(&cfg)
+		if m, err := fastct.New(cfg, nil); (err != nil) != tt.bad {
+			t.Errorf("%s: got %v, %v; want an error %v", name, m, err, tt.bad)
 		}
 	}
 }
