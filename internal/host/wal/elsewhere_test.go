@@ -2,6 +2,7 @@ package wal_test
 
 import (
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -149,33 +150,59 @@ func TestALogElsewhereIsLocked(t *testing.T) {
 	}
 }
 
-// A start that dies at any write leaves a data directory that starts: as new while nothing was promised.
+// A start that dies at any write, or loses power there, leaves a data directory that starts: as new while nothing
+// was promised.
 func TestALogElsewhereBeginsWhole(t *testing.T) {
-	for at := 1; ; at++ {
-		disk := waltest.NewDisk()
-		fsys := disk.FS()
-		var n int
-		fsys.Fault = func(op, path string) error {
-			if n++; n == at {
-				disk.Kill()
-				return errors.New("killed")
+	for cut := range 6 {
+		for at := 1; ; at++ {
+			disk := waltest.NewDisk()
+			fsys := disk.FS()
+			var n int
+			fsys.Fault = func(op, path string) error {
+				if n++; n == at {
+					disk.Kill()
+					return errors.New("killed")
+				}
+				return nil
 			}
-			return nil
-		}
-		opts := wal.Options{LogDir: "/fast/log", FS: fsys, SegmentBytes: 1 << 12}
-		l, err := wal.Create("/data", nil, opts)
-		if err == nil {
-			l.Close()
-			if at < 10 {
-				t.Fatalf("only %d operations were interrupted", at)
+			opts := wal.Options{LogDir: "/fast/log", FS: fsys, SegmentBytes: 1 << 12}
+			l, err := wal.Create("/data", nil, opts)
+			if err == nil {
+				l.Close()
+				if at < 10 {
+					t.Fatalf("only %d operations were interrupted", at)
+				}
+				break
 			}
-			return
+			if cut == 0 {
+				disk.Exit()
+			} else {
+				disk.Crash(rand.New(rand.NewPCG(uint64(cut), uint64(at))))
+			}
+			opts.FS = disk.FS()
+			a := apart{"/data", "/fast/log"}
+			if got, err := a.start(opts); err != nil || got != "x" {
+				t.Errorf("killed at operation %d, power cut %v: the next start has %q, %v", at, cut > 0, got, err)
+			}
 		}
-		disk.Exit()
-		opts.FS = disk.FS()
-		a := apart{"/data", "/fast/log"}
-		if got, err := a.start(opts); err != nil || got != "x" {
-			t.Errorf("killed at operation %d: the next start has %q, %v", at, got, err)
+	}
+}
+
+// A log elsewhere, and the mark that says where, outlive power cuts. Without the log the data directory does not
+// look new after one.
+func TestALogElsewhereOutlivesPowerCuts(t *testing.T) {
+	for seed := range uint64(20) {
+		disk, a, want := waltest.NewDisk(), apart{"/data", "/fast/log"}, ""
+		for range 3 {
+			want += "x"
+			opts := wal.Options{LogDir: a.log, FS: disk.FS(), SegmentBytes: 1 << 12}
+			if got, err := a.start(opts); err != nil || got != want {
+				t.Fatalf("seed %d: it starts with %q, %v; want %q", seed, got, err, want)
+			}
+			disk.Crash(rand.New(rand.NewPCG(seed, uint64(len(want)))))
+		}
+		if got, err := a.start(wal.Options{FS: disk.FS()}); err == nil || !strings.Contains(err.Error(), "name that directory") {
+			t.Errorf("seed %d: without its log the data directory starts with %q, %v", seed, got, err)
 		}
 	}
 }
