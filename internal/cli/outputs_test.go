@@ -56,6 +56,7 @@ func TestLogGoesToItsOutputs(t *testing.T) {
 		stderr, stdout, one, two bool
 	}{
 		{nil, true, false, false, false}, {[]string{"--log-outputs", "default"}, true, false, false, false},
+		{[]string{"--log-outputs", "default,default"}, true, false, false, false},
 		{[]string{"--log-outputs", "stderr"}, true, false, false, false}, {[]string{"--log-outputs", "stdout"}, false, true, false, false},
 		{[]string{"--log-outputs", "stderr,stdout," + one}, true, true, true, false},
 		{[]string{"--log-outputs", one + "," + two + "," + one}, false, false, true, true},
@@ -117,6 +118,27 @@ func TestLogOutputsThatAreNone(t *testing.T) {
 	} {
 		if _, _, err := outputs(t, tt.args...).Logger(Log{}); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%q: %v, want it to say %q", tt.args, err, tt.want)
+		}
+	}
+}
+
+// A log that cannot be as it is asked for leaves no file open.
+func TestLogOutputsThatFailAreClosed(t *testing.T) {
+	dir := t.TempDir()
+	fine := filepath.Join(dir, "a.log")
+	if _, _, err := outputs(t, "--log-outputs", fine+","+filepath.Join(dir, "none", "log")).Logger(Log{}); err == nil {
+		t.Fatal("a log in a directory that does not exist is no error")
+	}
+	if _, err := os.Stat(fine); err != nil {
+		t.Fatalf("the first file was not opened before the other failed: %v", err)
+	}
+	open, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil || len(open) == 0 {
+		t.Skip("no list of open files here")
+	}
+	for _, fd := range open {
+		if to, _ := os.Readlink(fd); to == fine {
+			t.Errorf("%s is still open", to)
 		}
 	}
 }

@@ -23,7 +23,11 @@ func TestCounter(t *testing.T) {
 	c := NewCounter(1)
 	times(5, func() { c.Read([]byte("a")) })
 	times(4, func() { c.Write(9, []byte("a")) })
-	times(4, func() { c.Write(3, []byte("b"), []byte("a"), []byte("b")) })
+	written := [][]byte{[]byte("b"), []byte("a"), []byte("b")}
+	times(4, func() { c.Write(3, written...) })
+	if got := string(bytes.Join(written, nil)); got != "bab" {
+		t.Errorf("the caller's keys are %s now, want them as they were: bab", got)
+	}
 	times(6, func() { c.ReadRange([]byte("r"), []byte("s")) })
 	times(2, func() { c.ReadRange([]byte("b"), []byte("b\x00")) }) // one key
 	times(9, func() { c.ReadRange([]byte("b"), []byte("a")) })     // nothing
