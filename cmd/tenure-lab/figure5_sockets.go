@@ -107,6 +107,9 @@ func measureRow(ctx context.Context, dir string, n int, lambda uint64, broadcast
 		}
 		times = append(times, took)
 	}
+	if err := g.written(ctx, before); err != nil {
+		return row, err
+	}
 	row.add(g.total(), before)
 	row.Instances = g[0].Stats().Instances - instances
 	slices.Sort(times)
@@ -192,6 +195,23 @@ func (g stable) broadcast(ctx context.Context) (took time.Duration, err error) {
 		}
 	}
 	return took, nil
+}
+
+// written waits until the frames of what was sent since before are written, which is when they count. Frames that
+// a connection has lost never are: it waits for a second at most.
+func (g stable) written(ctx context.Context, before measuredRow) error {
+	for began := time.Now(); time.Since(began) < time.Second; {
+		var sent measuredRow
+		if sent.add(g.total(), before); sent.WireBytes > sent.Bytes+sent.SubmitBytes+sent.HeartbeatBytes {
+			break
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // total is what all have sent so far.

@@ -314,11 +314,11 @@ func TestSecondConnectionReplacesTheFirst(t *testing.T) {
 	}
 }
 
-// Members' streams take no room from guests: a stranger could else be put out, or put one out, for a stream that
-// has long been let in.
+// The stream of a member that was let in is no guest: it takes no room from those that are, and is not put out for
+// one of them.
 func TestAMembersStreamIsNoGuest(t *testing.T) {
 	for _, m := range newCluster(t, 3, quick, nil) {
-		poll(t, "the handshakes to end", func() bool {
+		poll(t, "members that were let in to be no guests", func() bool {
 			m.guests.mu.Lock()
 			defer m.guests.mu.Unlock()
 			return len(m.guests.inside) == 0

@@ -104,7 +104,7 @@
 // for both were meant to be the next version and P's is the greater, or the register does not
 // compare versions. All that is left of Q is what Q believes, for up to Δ. If P went on at
 // once, by ignoring its entry or by a release of it, two would hold: see the script
-// late-entry-may-hide-a-holder. These do or do not tell P that there is no Q:
+// late-entry-may-hide-a-holder. P could try to learn in several ways that there is no Q:
 //
 //   - A later look: no. Q's record is gone, and a claim that took a free lease has no note.
 //   - Q's next renewal, which gives up: no. Q may be stopped until its deadline.

@@ -8,12 +8,11 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/fastct"
 )
 
-// watcher is a machine whose failure detector watches one other member. The unit of time is its Timeout.
+// watcher is a machine whose failure detector watches one other member, with a Timeout of a second.
 type watcher struct {
-	t *testing.T
-	m *fastct.Machine
-	// now is the time, in milliseconds; the timeout is a thousand of them.
-	now int64
+	t   *testing.T
+	m   *fastct.Machine
+	now int64 // in milliseconds
 }
 
 func newWatcher(t *testing.T) *watcher {

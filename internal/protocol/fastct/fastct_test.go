@@ -34,22 +34,22 @@ func TestConfig(t *testing.T) {
 		change func(*fastct.Config)
 		bad    bool
 	}{
-		"a stranger":                      {func(c *fastct.Config) { c.ID = 4 }, true},
-		"nobody":                          {func(c *fastct.Config) { c.Members = []machine.NodeID{1, 0} }, true},
-		"somebody twice":                  {func(c *fastct.Config) { c.Members = []machine.NodeID{1, 2, 2} }, true},
-		"no lambda":                       {func(c *fastct.Config) { c.Lambda = 0 }, true},
-		"no lambda, and no leases":        {func(c *fastct.Config) { c.Lambda, c.Plain = 0, true }, false},
-		"the greatest lambda":             {func(c *fastct.Config) { c.Lambda = fastct.LambdaMax }, false},
-		"a lambda that is too great":      {func(c *fastct.Config) { c.Lambda = fastct.LambdaMax + 1 }, true},
-		"no leases, and such a lambda":    {func(c *fastct.Config) { c.Lambda, c.Plain = fastct.LambdaMax+1, true }, true},
-		"no retry":                        {func(c *fastct.Config) { c.Retry = 0 }, true},
-		"heartbeats of the past":          {func(c *fastct.Config) { c.Heartbeat, c.Timeout = -1, time.Second }, true},
-		"no heartbeats, and no timeout":   {func(c *fastct.Config) { c.Timeout = 0 }, false},
-		"no heartbeats, and a long one":   {func(c *fastct.Config) { c.Timeout = 25 * time.Hour }, false},
-		"a slow detector":                 {func(c *fastct.Config) { c.Heartbeat, c.Timeout = time.Second, 24*time.Hour+1 }, true},
-		"the slowest detector":            {func(c *fastct.Config) { c.Heartbeat, c.Timeout = time.Second, 24*time.Hour }, false},
-		"a hurried detector":              {func(c *fastct.Config) { c.Heartbeat, c.Timeout = time.Second, 2*time.Second-1 }, true},
-		"the most hurried that there may": {func(c *fastct.Config) { c.Heartbeat, c.Timeout = time.Second, 2*time.Second }, false},
+		"a stranger":                    {func(c *fastct.Config) { c.ID = 4 }, true},
+		"nobody":                        {func(c *fastct.Config) { c.Members = []machine.NodeID{1, 0} }, true},
+		"somebody twice":                {func(c *fastct.Config) { c.Members = []machine.NodeID{1, 2, 2} }, true},
+		"no lambda":                     {func(c *fastct.Config) { c.Lambda = 0 }, true},
+		"no lambda, and no leases":      {func(c *fastct.Config) { c.Lambda, c.Plain = 0, true }, false},
+		"the greatest lambda":           {func(c *fastct.Config) { c.Lambda = fastct.LambdaMax }, false},
+		"a lambda that is too great":    {func(c *fastct.Config) { c.Lambda = fastct.LambdaMax + 1 }, true},
+		"no leases, and such a lambda":  {func(c *fastct.Config) { c.Lambda, c.Plain = fastct.LambdaMax+1, true }, true},
+		"no retry":                      {func(c *fastct.Config) { c.Retry = 0 }, true},
+		"negative heartbeats":           {func(c *fastct.Config) { c.Heartbeat, c.Timeout = -1, time.Second }, true},
+		"no heartbeats, and no timeout": {func(c *fastct.Config) { c.Timeout = 0 }, false},
+		"no heartbeats, and a long one": {func(c *fastct.Config) { c.Timeout = 25 * time.Hour }, false},
+		"a slow detector":               {func(c *fastct.Config) { c.Heartbeat, c.Timeout = time.Second, 24*time.Hour+1 }, true},
+		"the slowest detector":          {func(c *fastct.Config) { c.Heartbeat, c.Timeout = time.Second, 24*time.Hour }, false},
+		"a hurried detector":            {func(c *fastct.Config) { c.Heartbeat, c.Timeout = time.Second, 2*time.Second-1 }, true},
+		"the most hurried detector":     {func(c *fastct.Config) { c.Heartbeat, c.Timeout = time.Second, 2*time.Second }, false},
 	} {
 		cfg := config()
 		tt.change(&cfg)
