@@ -492,3 +492,47 @@ func TestTrim(t *testing.T) {
 		t.Errorf("from a new log: %q (%v), floor %d; want y, floor 2", v, ok, again.Floor())
 	}
 }
+
+// The highest instance that a log knows of is that of any of its records.
+func TestWhatALogBegan(t *testing.T) {
+	mine := fastct.Identity{Node: 1, Members: three}
+	for name, records := range map[string][]any{
+		"entered": {fastct.Entered{CN: 9, Round: 3}, fastct.Settled{CN: 4, Value: []byte("a")}},
+		"adopted": {fastct.Adopted{CN: 9, Round: 3}, fastct.Entered{CN: 4, Round: 3}},
+		"settled": {fastct.Settled{CN: 9, Value: []byte("a")}, fastct.Adopted{CN: 4, Round: 3}},
+	} {
+		m, err := fastct.New(config(), append([]any{mine}, records...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := m.Begun(); got != 9 {
+			t.Errorf("a log in which 9 is %s begins up to %d, want 9", name, got)
+		}
+	}
+}
+
+// Members are in one order, however a configuration names them: the coordinators follow from it.
+func TestTheOrderOfMembers(t *testing.T) {
+	cfg := config()
+	cfg.Members = []machine.NodeID{3, 1, 2}
+	m := member(t, cfg)
+	if leader, _ := m.Leader(); leader != 1 || m.FastLeader(1) != 2 || m.FastLeader(2) != 3 || m.FastLeader(3) != 0 || m.FastLeader(-1) != 0 {
+		t.Errorf("of 3, 1 and 2 the leader is %d, and FAST rounds are led by %d, %d, %d; want 1, and 1, 2, 3", leader, m.FastLeader(0), m.FastLeader(1), m.FastLeader(2))
+	}
+	if _, err := fastct.New(cfg, m.Records()); err != nil {
+		t.Errorf("its own log is refused: %v", err)
+	}
+}
+
+// An instance that is forgotten before it was decided here waits for nothing any more.
+func TestTrimOfAnOpenInstance(t *testing.T) {
+	m := member(t, config())
+	m.Step(machine.Now{}, fastct.Propose{CN: 1, Value: []byte("a")})
+	if m.Ready().Alarm == machine.Never {
+		t.Fatal("an instance that is open has no alarm")
+	}
+	m.Step(machine.Now{}, fastct.Trim{Below: 2})
+	if at := m.Ready().Alarm; at != machine.Never {
+		t.Errorf("behind the trim an alarm is set for %v", at)
+	}
+}
