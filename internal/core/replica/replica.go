@@ -99,8 +99,8 @@ func New(cfg Config, now machine.Now) (*Replica, error) {
 		return nil, fmt.Errorf("replica: %w", err)
 	}
 	r.raft = rn
-	// A group of one need not wait out an election timeout.
-	if voters := cfg.Log.Snapshot.GetConfState().GetVoters(); len(voters) == 1 && voters[0] == uint64(cfg.ID) {
+	// A group of one need not wait out an election timeout. Raft has no other member campaign.
+	if len(cfg.Log.Snapshot.GetConfState().GetVoters()) == 1 {
 		if err := rn.Campaign(); err != nil {
 			return nil, fmt.Errorf("replica: %w", err)
 		}
@@ -190,15 +190,13 @@ func (r *Replica) receive(env machine.Envelope) {
 	if _, gives := env.Body.(quorumlease.Return); r.roster.WasRemoved(uint64(env.From)) && !gives {
 		return // it may not know, and must not disturb
 	}
-	if !local {
-		r.heard[env.From] = r.now
-	}
+	r.heard[env.From] = r.now
 	switch m := env.Body.(type) {
 	case *raftpb.Message:
 		// Raft tells the leader of an earlier term of a later one by a response that
 		// acknowledges nothing. If that is the leader by now, it would take this for
 		// the state of the sender's log, and begin with it from the start.
-		if m.GetType() == raftpb.MsgAppResp && m.GetIndex() == 0 && !m.GetReject() && m.GetTerm() == r.raft.BasicStatus().HardState.GetTerm() {
+		if m.GetType() == raftpb.MsgAppResp && m.GetIndex() == 0 && m.GetTerm() == r.raft.BasicStatus().HardState.GetTerm() {
 			return
 		}
 		if local {

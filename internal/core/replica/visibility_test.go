@@ -71,6 +71,10 @@ func TestWhenAMemberReadsInStrictOrder(t *testing.T) {
 		if !slices.Equal(got, tt.want) || len(s.reads) == len(tt.want) {
 			t.Errorf("%s: a read is answered %+v, and %d wait; want %+v", tt.name, got, len(s.reads), tt.want)
 		}
+		s.reads = nil
+		if got := s.mayRead(reading{positions: positions{handedOut: 9, committed: 9}, now: 10, last: 9, patience: 1}); len(got) > 0 {
+			t.Errorf("%s: a read that was answered is answered again, %+v", tt.name, got)
+		}
 	}
 }
 
