@@ -229,7 +229,7 @@ func TestHowRaftIsSetUp(t *testing.T) {
 	log := Genesis([]machine.NodeID{1, 2, 3})
 	for i := range uint64(4) {
 		e := entryAt(2+i, 1, 0)
-		e.Data = make([]byte, maxApplyingBytes/2)
+		e.Data = make([]byte, maxApplyingBytes/4)
 		log.Entries = append(log.Entries, e)
 	}
 	log.HardState = &raftpb.HardState{Term: new(uint64(1)), Commit: new(uint64(5)), Vote: new(uint64(0))}
@@ -238,8 +238,8 @@ func TestHowRaftIsSetUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range r.raft.Ready().Messages {
-		if n := len(m.GetEntries()); m.GetTo() == raft.LocalApplyThread && n > 2 {
-			t.Errorf("raft hands out %d entries of half of what may be applied at a time", n)
+		if n := len(m.GetEntries()); m.GetTo() == raft.LocalApplyThread && n != 3 {
+			t.Errorf("raft hands out %d entries of a quarter of what may be applied at a time, want three", n)
 		}
 	}
 
@@ -294,4 +294,45 @@ func maxSent(t *testing.T, r *Replica) (most int) {
 		}
 	}
 	return most
+}
+
+// One Ready has all that follows from its step: readers are told of their lease, asks that waited for the leader to
+// count time are answered, and news of what is released go with raft's messages of that turn.
+func TestWhatOneReadyTells(t *testing.T) {
+	s := led(t, ReadLeases{Policy: quorumlease.All, Idle: -1})
+	r := s.members[1].r
+	r.reads.shown = ReadLease{}
+	if out := r.Ready().Outcomes; len(out) != 1 || out[0] != Outcome(ReadLease{Until: r.reads.until(r.moment), Index: r.last}) {
+		t.Errorf("a member has a lease until %v, and its readers are told %+v", r.reads.until(r.moment), out)
+	}
+
+	s = led(t, ReadLeases{})
+	r = s.members[0].r
+	r.leases.stop(r.moment)
+	r.asks.confirmed = []askBatch{{asker: asker{2, 8}, index: r.visible, asks: []leaseAsk{{ID: 1, Lease: 4}}}}
+	want := machine.Envelope{From: 1, To: 2, Body: leaseAnswers{Boot: 8, Answers: []AnswerLease{{ID: 1, Lease: 4}}}}
+	if sends := r.Ready().Sends; !slices.ContainsFunc(sends, func(env machine.Envelope) bool { return reflect.DeepEqual(env, want) }) {
+		t.Errorf("a leader begins to count time, and sends %+v, want %+v among them", sends, want)
+	}
+
+	s = led(t, ReadLeases{})
+	r = s.members[0].r
+	s.do("put 1 a b")
+	s.deliver(false) // to the others
+	for _, env := range s.wire {
+		r.Receive(machine.Now{Mono: s.now}, env)
+	}
+	sends := r.Ready().Sends
+	told := 0
+	for _, env := range sends {
+		if m, ok := env.Body.(announced); ok {
+			told++
+			if m.News.Released != r.last {
+				t.Errorf("the entry %d is released, and member %d is told with it that %d is", r.last, env.To, m.News.Released)
+			}
+		}
+	}
+	if told == 0 {
+		t.Errorf("the entry %d is released, and nobody is told: %+v", r.last, sends)
+	}
 }
