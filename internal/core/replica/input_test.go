@@ -109,7 +109,8 @@ type heardLog struct {
 	said []string
 }
 
-func (l *heardLog) Infof(format string, v ...any) { l.said = append(l.said, fmt.Sprintf(format, v...)) }
+func (l *heardLog) Warningf(format string, v ...any) { l.Infof(format, v...) }
+func (l *heardLog) Infof(format string, v ...any)    { l.said = append(l.said, fmt.Sprintf(format, v...)) }
 
 // What raft says goes to the Logger. What has been voted for before the start is known to be durable.
 func TestAMemberGoesOn(t *testing.T) {
@@ -127,5 +128,24 @@ func TestAMemberGoesOn(t *testing.T) {
 	}
 	if r.writes.noteVote(log.HardState) {
 		t.Error("the vote that was found on disk is taken for one that is not durable")
+	}
+}
+
+// A group of one has its leader at once. A newcomer to it has no vote, and does not complain of that.
+func TestAGroupOfOneBeginsAtOnce(t *testing.T) {
+	for id, alone := range map[machine.NodeID]bool{1: true, 2: false} {
+		said := &heardLog{}
+		r, err := New(Config{
+			ID: id, Boot: 1, Tick: time.Second, ElectionTicks: 10, Log: Genesis([]machine.NodeID{1}), Restored: Restored{Index: 1}, Logger: said,
+		}, machine.Now{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if began := r.raft.BasicStatus().RaftState != raft.StateFollower; began != alone {
+			t.Errorf("member %d campaigns at once: %v, want %v", id, began, alone)
+		}
+		if refused := strings.Contains(strings.Join(said.said, "\n"), "can not campaign"); refused {
+			t.Errorf("member %d is told to campaign and has no vote: %q", id, said.said)
+		}
 	}
 }

@@ -99,8 +99,8 @@ func New(cfg Config, now machine.Now) (*Replica, error) {
 		return nil, fmt.Errorf("replica: %w", err)
 	}
 	r.raft = rn
-	// A group of one need not wait out an election timeout. Raft has no other member campaign.
-	if len(cfg.Log.Snapshot.GetConfState().GetVoters()) == 1 {
+	// A group of one need not wait out an election timeout.
+	if voters := cfg.Log.Snapshot.GetConfState().GetVoters(); len(voters) == 1 && voters[0] == uint64(cfg.ID) {
 		if err := rn.Campaign(); err != nil {
 			return nil, fmt.Errorf("replica: %w", err)
 		}
