@@ -32,8 +32,10 @@ func TestCounts(t *testing.T) {
 	key := []byte("key")
 	must(s.Put(&pb.PutRequest{Key: key, Value: []byte("value")}))
 	counted("a put", 0, 1, 0, 0, 8)
-	must(s.Put(&pb.PutRequest{Key: key, IgnoreValue: true, PrevKv: true}))
-	counted("a put that reads", 1, 1, 0, 1, 8)
+	for _, r := range []*pb.PutRequest{{Key: key, IgnoreValue: true}, {Key: key, Value: []byte("value"), PrevKv: true}} {
+		must(s.Put(r))
+		counted("a put that reads", 1, 1, 0, 1, 8)
+	}
 	if _, err := s.Put(&pb.PutRequest{Key: key, Lease: 9}); err == nil {
 		t.Error("a put of no lease was done")
 	}
