@@ -49,6 +49,7 @@ type Node struct {
 	counts                      kv.Counts
 	snapshots                   snapshotting
 	refusals                    refusals
+	traces                      traces
 	hashing                     atomic.Bool // for another member
 	lifecycle
 }
@@ -155,7 +156,7 @@ func Start(cfg Config) (_ *Node, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("node: open data directory: %w", err)
 	}
-	n.storage.synced = cfg.Synced
+	n.storage.synced = n.synced
 	id = n.storage.identity
 	n.id, n.cluster = machine.NodeID(id.Member), id.Cluster
 	if len(id.Founders) > 0 {
