@@ -385,7 +385,8 @@ func (a *Applier) Restore(r io.Reader, index, term uint64) error {
 	if err != nil {
 		return fmt.Errorf("replica: read snapshot: %w", err)
 	}
-	store.Pause, store.Counts = a.store.Pause, a.store.Counts
+	store.Pause = a.store.Pause
+	store.Counts = a.store.Counts
 	a.store, a.roster, a.setting, a.alarms, a.index, a.term = store, roster, setting, alarms, index, term
 	a.users = users
 	a.released = released
