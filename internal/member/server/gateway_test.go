@@ -269,7 +269,8 @@ func TestMetricsAreTheMembers(t *testing.T) {
 	for _, at := range []string{endpoints[0], metrics.Addr().String()} {
 		_, body := get(t, g.http, "http://"+at+"/metrics")
 		for _, line := range []string{
-			"etcd_server_has_leader 1\n", "etcd_server_is_leader 1\n", "etcd_debugging_mvcc_keys_total 1\n", "etcd_server_quota_backend_bytes 1.048576e+06\n",
+			"etcd_server_has_leader 1\n", "etcd_server_is_leader 1\n", "etcd_debugging_mvcc_keys_total 1\n", "etcd_mvcc_put_total 1\n",
+			`etcd_server_client_requests_total{client_api_version="unknown",type="unary"} 1` + "\n", "etcd_server_quota_backend_bytes 1.048576e+06\n",
 			`grpc_server_handled_total{grpc_code="OK",grpc_method="Put",grpc_service="etcdserverpb.KV",grpc_type="unary"} 1` + "\n",
 		} {
 			if !strings.Contains(body, line) {
