@@ -33,6 +33,8 @@ type Spec struct {
 	Users bool
 	// Forced has all members but one lost for good at the end, and that one begin another cluster.
 	Forced bool
+	// Behind has that member be cut off before, so that it lacks acknowledged writes for sure.
+	Behind bool
 	// Accountants are clients that move money between accounts, in transactions of several keys.
 	Accountants int
 	Faults      []world.Fault

@@ -3,6 +3,7 @@ package memberworld
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,14 +28,21 @@ func (c *cluster) forceAnew() {
 	}
 	survivor := live[r.IntN(len(live))]
 	c.w.Trace.Add("all but %s are about to be lost", survivor.name)
-	cl := c.client("last")
+	others := slices.DeleteFunc(slices.Clone(live), func(h *host) bool { return h == survivor && len(live) > 1 })
+	cl := c.client("last", others...)
 	defer cl.Close()
 	var writes []lastWrite
 	highest, n := int64(0), 20+r.IntN(20)
 	cut := r.IntN(2 * n) // in half of the worlds the survivor lacks the end
-	for i := range n {
+	if c.spec.Behind {
+		cut = n / 3
+	}
+	const apart = 12 * time.Second
+	until := c.w.Elapsed() + time.Hour
+	for i := 0; i < n && c.w.Elapsed() < until; i++ {
 		if i == cut {
-			c.net.Isolate(survivor.name, 12*time.Second)
+			c.net.Isolate(survivor.name, apart)
+			until = c.w.Elapsed() + apart - 3*time.Second // before it catches up
 		}
 		w := lastWrite{key: fmt.Sprintf("f/%d", i%5), value: fmt.Sprint(i)}
 		ctx, cancel := within(2 * time.Second)

@@ -33,7 +33,7 @@ func TestUsers(t *testing.T) {
 
 // TestForceNewCluster loses a majority for good, and has the member that is left begin another cluster.
 func TestForceNewCluster(t *testing.T) {
-	directed(t, 2, []string{"clusters begun anew", "acknowledged writes that the survivor knew"}, func(seed uint64, d drawer) Spec {
-		return Spec{Members: 3, Policy: "leader", Storm: 5 * time.Second, Clients: 2, Users: seed%2 == 0, Forced: true}
+	directed(t, 2, []string{"clusters begun anew", "acknowledged writes that the survivor knew", "acknowledged writes that the survivor did not know"}, func(seed uint64, d drawer) Spec {
+		return Spec{Members: 3, Policy: "leader", Storm: 5 * time.Second, Clients: 2, Users: seed%2 == 0, Forced: true, Behind: seed%2 == 1}
 	})
 }
