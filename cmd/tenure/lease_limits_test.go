@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -108,5 +110,29 @@ func TestCompletesNamesOfLeases(t *testing.T) {
 	})
 	if completes != 5 {
 		t.Errorf("%d commands take the name of a lease, want 5: this test has lost some", completes)
+	}
+}
+
+// A command that looks only makes no store, and says so at once.
+func TestLookersMakeNoStore(t *testing.T) {
+	for _, args := range []string{"lease list", "lease list --watch", "lease show n", "elect n --listen", "agree n"} {
+		dir := t.TempDir()
+		root := rootCommand()
+		root.SetOut(io.Discard)
+		root.SetErr(io.Discard)
+		root.SetArgs(append(strings.Fields(args), "--at", "file://"+dir))
+		ended := make(chan error, 1)
+		go func() { ended <- root.Execute() }()
+		select {
+		case err := <-ended:
+			if wantExit(t, err, cli.ExitUnavailable); t.Failed() {
+				t.Errorf("tenure %s looks into an empty directory", args)
+			}
+		case <-time.After(20 * time.Second):
+			t.Errorf("tenure %s goes on to look into an empty directory", args)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Fatalf("tenure %s has looked, and left %v, %v", args, left, err)
+		}
 	}
 }

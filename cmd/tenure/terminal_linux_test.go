@@ -162,6 +162,28 @@ func TestABenchShowsHowFarItIs(t *testing.T) {
 	}
 }
 
+// TestACompletionAsksForNoPassword: a shell that completes a name is no place to type a password.
+func TestACompletionAsksForNoPassword(t *testing.T) {
+	noUser(t)
+	spy := spyOnEngines(t)
+	keys, screen, err := openTerminal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer keys.Close()
+	defer screen.Close()
+	if _, err := keys.WriteString("secret\n"); err != nil {
+		t.Fatal(err)
+	}
+	stdin, stderr := os.Stdin, os.Stderr
+	os.Stdin, os.Stderr = screen, screen
+	defer func() { os.Stdin, os.Stderr = stdin, stderr }()
+	at := place{"etcd://a", &asUser{user: "app"}}
+	if names, _ := completeNames(&at)(nil, nil, ""); len(names) > 0 || spy.notes.Len() > 0 {
+		t.Errorf("without a password names are completed to %q, and asked is %q", names, &spy.notes)
+	}
+}
+
 func openTerminal() (keys, screen *os.File, err error) {
 	keys, err = os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
