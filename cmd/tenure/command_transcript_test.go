@@ -57,6 +57,7 @@ var transcribed = []string{
 	"elect led --listen",
 	"elect led --listen -o json --at etcd://other",
 	"elect refused --listen",
+	"elect refused n --listen",
 	"elect n --listen --at etcd://silent",
 	"lease list",
 	"lease list a/ --at etcd://other",

@@ -214,14 +214,19 @@ func (b *benched) benchLeases(ctx context.Context, paths []string, single bool, 
 			}
 		}
 		took, err = timed(func() error { return lease.Release(ctx) })
-		// Medians show stores that are sometimes slower than they were when they were measured.
-		if err != nil && !errors.Is(err, tenure.ErrLost) && !errors.Is(err, tenure.ErrUnavailable) {
+		if err != nil && !slower(err) {
 			return err
 		}
 		released = append(released, took)
 	}
 	b.medians(acquired, renewed, released)
 	return ctx.Err()
+}
+
+// slower reports whether a release failed because a store is slower than it was when it was measured: medians show
+// that, too.
+func slower(err error) bool {
+	return errors.Is(err, tenure.ErrLost) || errors.Is(err, tenure.ErrUnavailable)
 }
 
 // timed does something, and returns how long it took.

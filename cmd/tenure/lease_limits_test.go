@@ -52,6 +52,15 @@ func TestAMeasurementIsCountedThroughAllStores(t *testing.T) {
 	}
 }
 
+// A bench goes on with a store that has become slow, and ends with any other trouble.
+func TestABenchOutlivesASlowStore(t *testing.T) {
+	for err, want := range map[error]bool{fmt.Errorf("n: %w", tenure.ErrLost): true, fmt.Errorf("n: %w", tenure.ErrUnavailable): true, tenure.ErrClosed: false, context.Canceled: false, errors.New("odd"): false} {
+		if got := slower(err); got != want {
+			t.Errorf("a release fails with %q, and that is of a slow store: %v, want %v", err, got, want)
+		}
+	}
+}
+
 // The time of a step is from its begin to its end, and its error is its own.
 func TestAStepIsTimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -121,15 +130,22 @@ func TestLookersMakeNoStore(t *testing.T) {
 		root.SetOut(io.Discard)
 		root.SetErr(io.Discard)
 		root.SetArgs(append(strings.Fields(args), "--at", "file://"+dir))
-		ended := make(chan error, 1)
+		ended, looks := make(chan error, 1), true
 		go func() { ended <- root.Execute() }()
-		select {
-		case err := <-ended:
-			if wantExit(t, err, cli.ExitUnavailable); t.Failed() {
-				t.Errorf("tenure %s looks into an empty directory", args)
+		for end := time.Now().Add(20 * time.Second); looks; {
+			select {
+			case err := <-ended:
+				if wantExit(t, err, cli.ExitUnavailable); t.Failed() {
+					t.Errorf("tenure %s looks into an empty directory", args)
+				}
+				looks = false
+			case <-time.After(10 * time.Millisecond):
+				if time.Now().After(end) {
+					t.Fatalf("tenure %s goes on to look into an empty directory", args)
+				}
+				left, _ := os.ReadDir(dir)
+				looks = len(left) == 0
 			}
-		case <-time.After(20 * time.Second):
-			t.Errorf("tenure %s goes on to look into an empty directory", args)
 		}
 		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 			t.Fatalf("tenure %s has looked, and left %v, %v", args, left, err)
