@@ -24,7 +24,10 @@ func TestStoresAreNotWaitedForForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		odd, begun := errors.New("odd"), time.Now()
 		ask := func(ctx context.Context, name string) ([]int, error) {
-			<-ctx.Done()
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Hour):
+			}
 			return []int{1, 2}, fmt.Errorf("%s: %w", name, odd)
 		}
 		stores, err := healthOf(t.Context(), "n", ask, func(h int) shownStore { return shownStore{Handles: h} })
