@@ -39,9 +39,15 @@ func TestASignalEndsAWait(t *testing.T) {
 		root.SetErr(io.Discard)
 		root.SetIn(lines)
 		root.SetArgs(strings.Fields(args))
-		err := root.Execute()
-		if wantExit(t, err, 128+int(syscall.SIGTERM)); t.Failed() {
-			t.Fatalf("a signal ends tenure %s", args)
+		ended := make(chan error, 1)
+		go func() { ended <- root.Execute() }()
+		select {
+		case err := <-ended:
+			if wantExit(t, err, 128+int(syscall.SIGTERM)); t.Failed() {
+				t.Fatalf("a signal ends tenure %s", args)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("a signal has come, and tenure %s goes on for a minute", args)
 		}
 		w.Close()
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -120,6 +121,66 @@ func TestABreakIsAskedAboutWhereItIsSeen(t *testing.T) {
 	root.SetArgs([]string{"lease", "break", "n", "--at", "local"})
 	if wantRefused(t, root.Execute(), "only if --yes"); said.Len() > 0 {
 		t.Errorf("asked is %q, and nobody sees it", &said)
+	}
+}
+
+// TestABenchShowsHowFarItIs: how many accesses are done is shown on standard error if that is a terminal, and taken away at the end.
+func TestABenchShowsHowFarItIs(t *testing.T) {
+	keys, screen, err := openTerminal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer keys.Close()
+	defer screen.Close()
+	stderr := os.Stderr
+	os.Stderr = screen
+	defer func() { os.Stderr = stderr }()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- new(benched).run(ctx, []string{t.TempDir(), t.TempDir()}, true, 1_000_000) }()
+	var shown bytes.Buffer
+	until := func(text string) {
+		for b := make([]byte, 1000); !strings.Contains(shown.String(), text); {
+			n, err := keys.Read(b)
+			if err != nil {
+				t.Fatalf("on the terminal is %q, %v; want %q", &shown, err, text)
+			}
+			shown.Write(b[:n])
+		}
+	}
+	late := time.AfterFunc(20*time.Second, func() { fmt.Fprint(screen, "nothing is shown of accesses, ") })
+	until(" accesses, ")
+	late.Stop()
+	cancel()
+	if err := <-ended; err != context.Canceled {
+		t.Errorf("a bench that was told to end ends with %v", err)
+	}
+	fmt.Fprint(screen, "the end")
+	if until("the end"); !strings.Contains(shown.String(), " of 2000000 accesses, ") || !strings.HasSuffix(shown.String(), "\r\x1b[Kthe end") {
+		t.Errorf("on the terminal is %q, want how many of the accesses are done, and that taken away", &shown)
+	}
+}
+
+// TestACompletionAsksForNoPassword: a shell that completes a name is no place to type a password.
+func TestACompletionAsksForNoPassword(t *testing.T) {
+	noUser(t)
+	spy := spyOnEngines(t)
+	keys, screen, err := openTerminal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer keys.Close()
+	defer screen.Close()
+	if _, err := keys.WriteString("secret\n"); err != nil {
+		t.Fatal(err)
+	}
+	stdin, stderr := os.Stdin, os.Stderr
+	os.Stdin, os.Stderr = screen, screen
+	defer func() { os.Stdin, os.Stderr = stdin, stderr }()
+	at := place{"etcd://a", &asUser{user: "app"}}
+	if names, _ := completeNames(&at)(nil, nil, ""); len(names) > 0 || spy.notes.Len() > 0 {
+		t.Errorf("without a password names are completed to %q, and asked is %q", names, &spy.notes)
 	}
 }
 
