@@ -193,11 +193,11 @@ func TestSomeHoldersOfKeys(t *testing.T) {
 		want  string
 	}{
 		"none":           {nil, ""},
-		"the default":    {cells(0), "who holds which keys:|default=z"},
-		"just as many":   {cells(8), "who holds which keys:|key:0=a|key:1=a|key:2=a|key:3=a|key:4=a|key:5=a|key:6=a|key:7=a|default=z"},
-		"some keys more": {cells(10), "who holds which keys:|key:0=a|key:1=a|key:2=a|key:3=a|key:4=a|key:5=a|key:6=a|key:7=a|default=z|and 2 more: tenure read-lease --cells shows all"},
-		"buckets":        {cells(1, 3, 5), "who holds which keys:|key:0=a|5 hash buckets=b|3 hash buckets=a|default=z|tenure read-lease --cells shows all buckets"},
-		"many of all":    {cells(9, 9, 8, 7, 6, 5, 4, 3, 2, 2, 1), "who holds which keys:|key:0=a|key:1=a|key:2=a|key:3=a|key:4=a|key:5=a|key:6=a|key:7=a|9 hash buckets=a|8 hash buckets=b|7 hash buckets=c|6 hash buckets=d|5 hash buckets=e|4 hash buckets=f|3 hash buckets=g|2 hash buckets=h|default=z|and 4 more: tenure read-lease --cells shows all"},
+		"the default":    {cells(0), "holders of keys:|default=z"},
+		"just as many":   {cells(8), "holders of keys:|key:0=a|key:1=a|key:2=a|key:3=a|key:4=a|key:5=a|key:6=a|key:7=a|default=z"},
+		"some keys more": {cells(10), "holders of keys:|key:0=a|key:1=a|key:2=a|key:3=a|key:4=a|key:5=a|key:6=a|key:7=a|default=z|and 2 more: tenure read-lease --cells shows all"},
+		"buckets":        {cells(1, 3, 5), "holders of keys:|key:0=a|5 hash buckets=b|3 hash buckets=a|default=z|tenure read-lease --cells shows all buckets"},
+		"many of all":    {cells(9, 9, 8, 7, 6, 5, 4, 3, 2, 2, 1), "holders of keys:|key:0=a|key:1=a|key:2=a|key:3=a|key:4=a|key:5=a|key:6=a|key:7=a|9 hash buckets=a|8 hash buckets=b|7 hash buckets=c|6 hash buckets=d|5 hash buckets=e|4 hash buckets=f|3 hash buckets=g|2 hash buckets=h|default=z|and 4 more: tenure read-lease --cells shows all"},
 	} {
 		var text strings.Builder
 		(&readLeases{Cells: tt.cells}).someCells(&text)

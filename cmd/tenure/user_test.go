@@ -105,10 +105,18 @@ func TestHelpTellsNoPassword(t *testing.T) {
 // A command inside a lease asks as the same user. A password goes by way of a file or of the environment,
 // and never from our command line.
 func TestUserOfACommand(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		at   place
 		want []string
 	}{
+		{place{"etcds://a", &asUser{user: "u", file: "f"}}, []string{"TENURE_AT=etcds://a", "TENURE_USER=u", "TENURE_PASSWORD_FILE=" + filepath.Join(dir, "f")}}, // it may run elsewhere
+		{place{"redis://a", &asUser{user: "u", file: "/f"}}, []string{"TENURE_AT=redis://a"}},
+		{place{"etcd://a", &asUser{file: "/f"}}, []string{"TENURE_AT=etcd://a", "TENURE_PASSWORD_FILE=/f"}},
 		{place{url: "etcd://a"}, []string{"TENURE_AT=etcd://a"}},
 		{place{"etcd://a", &asUser{user: "u:secret"}}, []string{"TENURE_AT=etcd://a", "TENURE_USER=u"}},
 		{place{"etcd://a", &asUser{user: "u", password: "secret", file: "/f"}}, []string{"TENURE_AT=etcd://a", "TENURE_USER=u", "TENURE_PASSWORD_FILE=/f"}},
@@ -189,7 +197,13 @@ func TestCommandsAsAUser(t *testing.T) {
 	if err := held("other"); err == nil || !strings.Contains(err.Error(), "permission denied") {
 		t.Errorf("app takes another's lease: %v", err)
 	}
-	if names, _ := completeMembers(&app)(nil, nil, ""); !slices.Equal(names, []string{"one"}) {
+	var names []string
+	for range 20 { // each has a second, which is short beside much else
+		if names, _ = completeMembers(&app)(nil, nil, ""); names != nil {
+			break
+		}
+	}
+	if !slices.Equal(names, []string{"one"}) {
 		t.Errorf("as app, names of members are completed to %q", names)
 	}
 }
