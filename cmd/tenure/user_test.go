@@ -90,6 +90,37 @@ func TestWhichUserAsks(t *testing.T) {
 	}
 }
 
+// usersWords are arguments of the commands that a user can be given to.
+var usersWords = map[string]string{
+	"lock": "n -- true", "elect": "n -- true", "lease list": "", "lease show": "n", "lease watch": "n", "lease break": "n --yes", "lease reset": "n",
+	"status": "", "member list": "", "member add": "d --learner --peer-urls http://h:1", "member remove": "d", "member promote": "d", "member update": "d --peer-urls http://h:1",
+	"member move-leader": "d", "read-lease": "", "read-lease set": "all", "read-lease holders": "k", "snapshot save": "/nosuch/file",
+}
+
+// A user is for a server: whichever command is given one for another place refuses that, before it has done anything.
+func TestAUserIsForAServer(t *testing.T) {
+	noUser(t)
+	tried := 0
+	each(rootCommand(), nil, func(cmd *cobra.Command, path []string) {
+		if cmd.Flag("user") == nil || cmd.RunE == nil {
+			return
+		}
+		words, known := usersWords[strings.Join(path, " ")]
+		if !known {
+			t.Errorf("usersWords has no arguments of tenure %s", strings.Join(path, " "))
+			return
+		}
+		tried++
+		out, err := command(t, slices.Concat(path, []string{"--at", "redis://127.0.0.1:1", "--user", "u", "--password", "p"}, strings.Fields(words))...)
+		if wantRefused(t, err, "--user is for a server's users: --at redis://127.0.0.1:1 is no server"); out != "" || t.Failed() {
+			t.Fatalf("tenure %s with a user, and without a server, prints %q", strings.Join(path, " "), out)
+		}
+	})
+	if tried != len(usersWords) {
+		t.Errorf("%d commands were tried, want %d", tried, len(usersWords))
+	}
+}
+
 // The help shows no value of the environment as a default, for it may be a password.
 func TestHelpTellsNoPassword(t *testing.T) {
 	for _, name := range []string{"TENURE_USER", "TENURE_PASSWORD", "TENURE_PASSWORD_FILE"} {
