@@ -120,6 +120,26 @@ func TestGrantorsAreToldOnce(t *testing.T) {
 	}
 }
 
+// A policy has the order that is asked for, or else that of its name, if it can have it.
+func TestPoliciesAndTheirOrders(t *testing.T) {
+	for words, want := range map[string]string{
+		"off": "off", "leader": "leader", "all": "all", "leader/key": "leader/key", "all/key": "all/key", "static/key": "static/key", "quorum/key": "quorum/key", "cost/key": "cost/key",
+		"off strict": "off", "leader strict": "leader", "all strict": "all",
+		"leader key": "leader/key", "all key": "all/key", "static key": "static/key", "quorum key": "quorum/key", "cost key": "cost/key",
+		"leader/key key": "leader/key", "cost/key key": "cost/key",
+		"off key": "!the policy off has no order", "leader/key strict": "!the policy leader/key is in key order, not strict", "cost/key strict": "!the policy cost/key is in key order, not strict",
+		"static": "!the policy static divides the keys among members, which takes order key", "cost strict": "!the policy cost divides the keys among members, which takes order key",
+		"odd": `!quorumlease: no such policy of read leases: "odd"`, "odd key": `!quorumlease: no such policy of read leases: "odd"`, "odd strict": `!quorumlease: no such policy of read leases: "odd"`,
+		"all loose": `!order "loose": want strict or key`, "odd loose": `!order "loose": want strict or key`,
+	} {
+		name, order, _ := strings.Cut(words, " ")
+		got, err := readLeasePolicy(name, order)
+		if says, fails := strings.CutPrefix(want, "!"); fails != (err != nil) || fails && !strings.HasPrefix(err.Error(), says) || !fails && string(got) != want {
+			t.Errorf("the policy %s in the order %q is %q, %v; want %s", name, order, got, err, want)
+		}
+	}
+}
+
 // A change that was refused has not been made; after any other failure its outcome is unknown.
 func TestUndecidedChanges(t *testing.T) {
 	for code, known := range map[codes.Code]bool{
