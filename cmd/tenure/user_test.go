@@ -92,7 +92,7 @@ func TestWhichUserAsks(t *testing.T) {
 
 // usersWords are arguments of the commands that a user can be given to.
 var usersWords = map[string]string{
-	"lock": "n -- true", "elect": "n -- true", "lease list": "", "lease show": "n", "lease watch": "n", "lease break": "n --yes", "lease reset": "n",
+	"lock": "n -- true", "elect": "n -- true", "lease list": "", "lease show": "n", "lease break": "n --yes", "lease reset": "n",
 	"status": "", "member list": "", "member add": "d --learner --peer-urls http://h:1", "member remove": "d", "member promote": "d", "member update": "d --peer-urls http://h:1",
 	"member move-leader": "d", "read-lease": "", "read-lease set": "all", "read-lease holders": "k", "snapshot save": "/nosuch/file",
 }
