@@ -87,8 +87,8 @@ func (s *served) logged(msg string) (line map[string]any) {
 // A member says when it is ready, and where; a signal that asks for the end ends it, with 0. Settings
 // that it does not know, or that have no effect, are told.
 func TestServeEndsBySignals(t *testing.T) {
-	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
-		s := serveProcess(t, []string{"TENURE_NMAE=a"}, "--snapshot-count", "5", "--logger", "zap")
+	for level, sig := range map[string]syscall.Signal{"": syscall.SIGTERM, "info": syscall.SIGINT} {
+		s := serveProcess(t, []string{"TENURE_NMAE=a", "GRPC_GO_LOG_SEVERITY_LEVEL=" + level}, "--snapshot-count", "5", "--logger", "zap")
 		if err := s.cmd.Process.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
@@ -101,6 +101,9 @@ func TestServeEndsBySignals(t *testing.T) {
 		}
 		if stopping := s.logged("stopping"); stopping["signal"] != sig.String() || s.logged("stopped") == nil {
 			t.Errorf("%v is told as %v, want the signal, and the end:\n%s", sig, stopping, s.log.String())
+		}
+		if got := strings.Contains(s.log.String(), "INFO: [core]"); got != (level != "") {
+			t.Errorf("with the level %q of gRPC's own log this is there: %v\n%s", level, got, s.log.String())
 		}
 		if s.logged("systemd was not told") != nil {
 			t.Errorf("systemd has not started it, and it says that it was not told:\n%s", s.log.String())

@@ -83,7 +83,9 @@ func ignoredFlags(f *pflag.FlagSet) (names []string) {
 var protects = []string{"ALLOWED", "AUTH", "CA", "CERT", "CIPHER", "CIPHERS", "CRL", "QUOTA", "SAN", "TLS", "TRUSTED"}
 
 // notForServe are variables of other commands.
-var notForServe = []string{"TENURE_AT", "TENURE_LEADER", "TENURE_LEASE", "TENURE_TOKEN"}
+var notForServe = []string{
+	"TENURE_AT", "TENURE_LEADER", "TENURE_LEASE", "TENURE_PASSWORD", "TENURE_PASSWORD_FILE", "TENURE_TOKEN", "TENURE_USER",
+}
 
 // judgeUnknown returns the variables with our prefixes that no flag has. It refuses those that
 // must be meant to protect something: one that is misspelt would leave it open.

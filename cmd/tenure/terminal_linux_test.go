@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -235,5 +236,35 @@ func TestASignalEndsTheQuestionForAPassword(t *testing.T) {
 		}
 		screen.Close()
 		keys.Close()
+	}
+}
+
+// How much of a snapshot has come is shown beside its result, which a script reads.
+func TestTheProgressOfASnapshotIsShownBesideIt(t *testing.T) {
+	keys, screen, err := openTerminal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer keys.Close()
+	defer screen.Close()
+	var out bytes.Buffer
+	root := rootCommand()
+	root.SetOut(&out)
+	root.SetErr(screen)
+	root.SetArgs([]string{"snapshot", "save", filepath.Join(t.TempDir(), "saved"), "--at", "etcd://" + startServer(t)})
+	if err := root.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(screen, "$ ")
+	var shown strings.Builder
+	for b := make([]byte, 100); !strings.Contains(shown.String(), "$"); {
+		n, err := keys.Read(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown.Write(b[:n])
+	}
+	if words := shown.String(); !strings.Contains(words, " MiB") || !strings.HasPrefix(out.String(), "saved revision ") || strings.Count(out.String(), "\n") != 1 {
+		t.Errorf("a snapshot prints %q, and the terminal shows %q; want one line, and how much has come", &out, words)
 	}
 }
