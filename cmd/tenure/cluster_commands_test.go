@@ -218,6 +218,9 @@ func TestEachCommandOfACluster(t *testing.T) {
 		if len(c.late) > 0 {
 			t.Errorf("tenure %s has no limit, or too long a one, for its calls %q", line, c.late)
 		}
+		if n := strings.Count(strings.Join(c.asked, "\n"), "MemberList {}"); n > 1 {
+			t.Errorf("tenure %s tries %d times, want once", line, n)
+		}
 		slices.Sort(c.asked)
 		text := fmt.Sprintf("$ tenure %s\nexit %d\n", line, code)
 		for _, part := range [][2]string{{"out", out}, {"err", errs}, {"asked", strings.Join(slices.Compact(c.asked), "\n")}} {

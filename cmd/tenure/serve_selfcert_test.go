@@ -92,6 +92,24 @@ func TestSelfCert(t *testing.T) {
 	}
 }
 
+// A certificate that a port gets names all hosts at which others may dial it, and each port has its own.
+func TestASelfCertNamesAllHosts(t *testing.T) {
+	dir := t.TempDir()
+	for prefix, name := range map[string]string{"": "client", "peer-": "peer"} {
+		port := &tlsOptions{prefix: prefix, auto: true}
+		if err := port.selfSign(dir, 1, []string{"https://a:1", "https://[::1]:2", "https://b:3", "https://a:4"}, slog.New(slog.DiscardHandler)); err != nil {
+			t.Fatal(err)
+		}
+		pair, err := tls.LoadX509KeyPair(port.cert, port.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := pair.Leaf; !slices.Equal(c.DNSNames, []string{"a", "b"}) || len(c.IPAddresses) != 1 || c.IPAddresses[0].String() != "::1" || !port.selfMade || filepath.Dir(port.cert) != filepath.Join(dir, "fixtures", name) {
+			t.Errorf("the certificate %s is for %q and %v, made by itself: %v; want all hosts, below fixtures/%s", port.cert, c.DNSNames, c.IPAddresses, port.selfMade, name)
+		}
+	}
+}
+
 // A start that dies while it renews a certificate leaves no certificate beside another's key.
 func TestASelfCertIsMadeWhole(t *testing.T) {
 	now := time.Now()
