@@ -53,7 +53,7 @@ func TestASignalEndsAWait(t *testing.T) {
 func TestASignalEndsAProcess(t *testing.T) {
 	var commands sync.WaitGroup
 	for words, sig := range map[string]syscall.Signal{
-		"snapshot save saved --at etcd://": syscall.SIGTERM, "agree n v --at redis://": syscall.SIGINT, "lease break n --yes --at redis://": syscall.SIGTERM, "lease reset n --at redis://": syscall.SIGINT,
+		"snapshot save saved --at etcd://": syscall.SIGTERM, "lease break n --yes --at redis://": syscall.SIGINT,
 	} {
 		silent := listenLocal(t)
 		cmd := exec.Command("tenure", strings.Fields(words+silent.Addr().String())...)
