@@ -192,7 +192,8 @@ func TestAClosedLeaserIsNotLookedAt(t *testing.T) {
 		ten.words = &said{}
 		quiet := ten.tellWait(t.Context(), closing{looking{looks: &looks}, &awaits}, tenure.HeldError{})
 		time.Sleep(time.Hour)
-		if quiet(); awaits != 1 {
+		quiet()
+		if synctest.Wait(); awaits != 1 {
 			t.Errorf("a leaser that is closed is looked at %d times in an hour, want once", awaits)
 		}
 	})
