@@ -48,7 +48,8 @@ func TestFigure5(t *testing.T) {
 			t.Errorf("measured %+v beside %+v", m, c)
 		}
 		// Of each instance, others have the coordinator's estimate, and one of them acknowledges it.
-		if m.Instances < 3 || m.Messages < 3*3 || m.Submits < 3*2 || m.SubmitBytes < 3*2*100 || m.WireBytes <= m.Bytes+m.SubmitBytes || m.Frames == 0 {
+		// Frames count once they are written, so the last ones may be missing: the wire has more than the submits.
+		if m.Instances < 3 || m.Messages < 3*3 || m.Submits < 3*2 || m.SubmitBytes < 3*2*100 || m.WireBytes <= m.SubmitBytes || m.Frames == 0 {
 			t.Errorf("3 broadcasts to two others took %+v", m)
 		}
 		if m.Median <= 0 || m.P99 < m.Median {
