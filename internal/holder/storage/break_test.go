@@ -106,6 +106,36 @@ func TestBreakOne(t *testing.T) {
 	})
 }
 
+// TestBreakBesideOthers: one of three is broken, and with it one of fewer slots that has ended meanwhile. The
+// others stay.
+func TestBreakBesideOthers(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		l, _ := newMemories(1, term, delay).open(t, storage.Options{})
+		gone := acquire(t, l, "s")
+		ended := holders(t, l, "s")
+		if err := gone.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var all []tenure.Lease
+		for range 3 {
+			x, err := l.TryAcquire(t.Context(), tenure.Claim{Name: "s", Slots: 3})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, x)
+		}
+		if err := l.Break(t.Context(), "s", append(holders(t, l, "s")[:1], ended...)); err != nil {
+			t.Errorf("break of one beside two others, and of one that has ended: %v", err)
+		}
+		time.Sleep(term)
+		for i, x := range all {
+			if broken := x.Check() != nil; broken != (i == 0) {
+				t.Errorf("the first of three was broken, and the one at %d: %v", i, x.Check())
+			}
+		}
+	})
+}
+
 // TestBreakOfOneCutOff: a holder that cannot look goes on until its deadline, and no longer: that is
 // what force costs.
 func TestBreakOfOneCutOff(t *testing.T) {
