@@ -98,7 +98,7 @@ func wants(t *testing.T, what string, streams chan int, want int) {
 		if got != want {
 			t.Fatalf("stream %d %s, want stream %d", got, what, want)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(10 * time.Second):
 		t.Fatalf("no stream %s, want stream %d", what, want)
 	}
 }
@@ -106,7 +106,7 @@ func wants(t *testing.T, what string, streams chan int, want int) {
 func wantsRenewal(t *testing.T, r *keptStreams, k *keepAlives, ttl int64) {
 	t.Helper()
 	r.answer <- ttl
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	got, err := k.renew(ctx)
 	if err != nil || got != time.Duration(ttl)*time.Second {
@@ -177,7 +177,7 @@ func TestAStreamThatIsStuck(t *testing.T) {
 	var ended int
 	select {
 	case ended = <-r.ended:
-	case <-time.After(20 * time.Second):
+	case <-time.After(10 * time.Second):
 		t.Fatal("of two streams that have answered, both stay; want one")
 	}
 	go func() {
@@ -206,7 +206,9 @@ func TestAStreamThatIsBroken(t *testing.T) {
 	wantsRenewal(t, r, k, 4)
 	wants(t, "is opened for a renewal behind one that broke", r.opened, 2)
 	r.answer <- 0
-	if ttl, err := k.renew(t.Context()); !errors.Is(err, errUnknownLease) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if ttl, err := k.renew(ctx); !errors.Is(err, errUnknownLease) {
 		t.Errorf("the server does not know the lease, and its renewal returns %v, %v; want %v", ttl, err, errUnknownLease)
 	}
 	wants(t, "ends with a lease that is unknown", r.ended, 2)
