@@ -100,6 +100,27 @@ func TestANewFileIsDurableBeforeItCounts(t *testing.T) {
 	}
 }
 
+// To enter a register again, where its writer has a place, costs no write.
+func TestEnteredTwice(t *testing.T) {
+	b := newBench(t, InitOptions{})
+	writes := 0
+	b.files = &faulty{fail: func(step, _ string, _ int) (int, error) {
+		if step == "write" {
+			writes++
+		}
+		return 0, nil
+	}}
+	s := b.open()
+	enter := register.Op{Name: "x", Writer: writer(1), Op: register.Enter{}}
+	if do(t, s, enter); writes == 0 {
+		t.Error("a writer that enters gets no place")
+	}
+	writes = 0
+	if do(t, s, enter); writes > 0 {
+		t.Errorf("a writer that enters again costs %d writes, want none", writes)
+	}
+}
+
 // A file that a handle is about to make is not swept away as litter of one that crashed.
 func TestAFileInTheMaking(t *testing.T) {
 	b := newBench(t, InitOptions{})
