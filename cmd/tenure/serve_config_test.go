@@ -85,8 +85,8 @@ func TestSettingsWithoutAValue(t *testing.T) {
 
 // Settings are taken in the order of their names, whatever section they are in, so that the first that makes no sense is the same each time.
 func TestSettingsHaveTheOrderOfTheirNames(t *testing.T) {
-	settings, err := readConfigFile(write(t, "tenure.yaml", "wal-dir: w\npeer-transport-security:\n  key-file: k\nclient-transport-security:\n  trusted-ca-file: t\nname: n\n"))
-	if want := [][2]string{{"name", "n"}, {"peer-key-file", "k"}, {"trusted-ca-file", "t"}, {"wal-dir", "w"}}; err != nil || !slices.Equal(settings, want) {
+	settings, err := readConfigFile(write(t, "tenure.yaml", "wal-dir: w\npeer-transport-security:\n  key-file: k\nclient-transport-security:\n  trusted-ca-file: t\nname: node\n"))
+	if want := [][2]string{{"name", "node"}, {"peer-key-file", "k"}, {"trusted-ca-file", "t"}, {"wal-dir", "w"}}; err != nil || !slices.Equal(settings, want) {
 		t.Errorf("the settings of a file are %q, %v; want %q", settings, err, want)
 	}
 }
