@@ -15,6 +15,7 @@
 //	storage   leases in directories: beside sanlock, the lease server and Redis; tortured
 //	readtorture  read leases under kill -9, SIGSTOP, held links, slow disks, wrong clocks and changes of members and cells; every answer is judged
 //	rolling   members with TLS and users: restarts in turn and a replacement, under clients that notice everything
+//	limits    memory for answers that nobody reads; how long the heaviest transactions hold others up
 //	torture   kill -9, SIGSTOP and SIGCONT under load; histories are judged
 //
 // Every test of etcd's side takes either kind. TENURE_COMPAT_KINDS=etcd runs a part against

@@ -194,7 +194,9 @@ func (l *memoryLeaser) Observe(ctx context.Context, name string) (tenure.State, 
 }
 
 func (l *memoryLeaser) Close() error {
-	l.cancel()
+	l.mu.Lock()
+	l.cancel() // between two calls of begin: none adds itself while Wait finds nobody
+	l.mu.Unlock()
 	l.busy.Wait()
 	l.mu.Lock()
 	var all []*memoryLease

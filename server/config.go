@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 	"github.com/tenure-lease/tenure/internal/member/login"
 	"github.com/tenure-lease/tenure/internal/member/metrics"
 	"github.com/tenure-lease/tenure/internal/member/node"
 	"github.com/tenure-lease/tenure/internal/member/server"
+	"github.com/tenure-lease/tenure/internal/member/tracing"
 )
 
 // Config describes a member. A zero field means its default, which is etcd's where etcd has
@@ -51,6 +53,9 @@ type Config struct {
 	Metrics prometheus.Registerer
 	// ExtensiveMetrics adds the time that calls take, by method.
 	ExtensiveMetrics bool
+	// Traces makes spans of calls and of their parts, if it is set: those of a provider of OpenTelemetry that the program
+	// has, and ends. Default none.
+	Traces trace.TracerProvider
 	// DisableGateway leaves out the API in JSON.
 	DisableGateway bool
 	// AdvertiseClientURLs are the addresses that clients get when they ask for the members.
@@ -143,6 +148,7 @@ func (c Config) member() (server.Config, error) {
 		History: server.Retention{Period: c.KeepHistory, Revisions: c.KeepRevisions},
 	}
 	m.Figures = metrics.Config{Extensive: c.ExtensiveMetrics, Register: c.Metrics}
+	m.Tracing = tracing.Config{Provider: c.Traces}
 	m.HTTP = server.HTTP{NoGateway: c.DisableGateway}
 	c.Limits.setIn(&m)
 	return m, nil

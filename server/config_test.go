@@ -2,6 +2,8 @@ package server
 
 import (
 	"crypto/tls"
+	"github.com/tenure-lease/tenure/internal/member/tracing"
+	"go.opentelemetry.io/otel/trace/noop"
 	"log/slog"
 	"net"
 	"reflect"
@@ -23,7 +25,7 @@ func TestOptionsReachTheMember(t *testing.T) {
 	peers, clients, logger := &net.TCPListener{}, []net.Listener{&net.TCPListener{}}, slog.New(slog.DiscardHandler)
 	peerTLS, clientTLS := &tls.Config{ServerName: "peers"}, &tls.Config{ServerName: "clients"}
 	cluster, urls := map[string]string{"a": "http://a:1"}, []string{"http://a:2"}
-	failed, registry := false, prometheus.NewRegistry()
+	failed, registry, traces := false, prometheus.NewRegistry(), noop.NewTracerProvider()
 	cfg := Config{
 		Name: "a", DataDir: "dir", InitialCluster: cluster, ClusterToken: "token", Existing: true,
 		PeerListener: peers, PeerTLS: peerTLS, ClientListeners: clients, ClientTLS: clientTLS, AdvertiseClientURLs: urls,
@@ -34,6 +36,7 @@ func TestOptionsReachTheMember(t *testing.T) {
 		Limits:  Limits{MaxLeases: 11},
 		Metrics: registry, ExtensiveMetrics: true, DisableGateway: true,
 		AuthToken: "jwt,x", AuthTokenTTL: 12, BcryptCost: 13, CertificateUsers: true,
+		Traces: traces,
 	}
 	want := server.Config{
 		Node: node.Config{
@@ -48,6 +51,7 @@ func TestOptionsReachTheMember(t *testing.T) {
 		},
 		Logins:  login.Config{Tokens: "jwt,x", TTL: 12, Cost: 13},
 		Figures: metrics.Config{Extensive: true, Register: registry}, HTTP: server.HTTP{NoGateway: true},
+		Tracing: tracing.Config{Provider: traces},
 		Clients: clients, ClientTLS: clientTLS, MemoryLimit: 7, History: server.Retention{Period: 8, Revisions: 9},
 	}
 	for v, i := reflect.ValueOf(cfg), 0; i < v.NumField(); i++ {

@@ -116,6 +116,9 @@ func TestLinesOfAPeer(t *testing.T) {
 					t.Errorf("the line %q is no JSON: %v", line, err)
 				}
 				event = e.Event
+				if e.Peer != nil && e.Peer.Serving != (event == "serving") {
+					t.Errorf("a peer says %q, want that it serves then, and not before", line)
+				}
 				if there := e.Peer != nil && e.Peer.Self > 0 && e.Socket == path; there != (event != "stopped") {
 					t.Errorf("a peer says %q, want its state until it has stopped", line)
 				}

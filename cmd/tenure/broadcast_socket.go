@@ -69,16 +69,20 @@ func serveClients(n *broadcast.Node, dir string) (stop func(), err error) {
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 1 << 16}
 	done := make(chan struct{})
 	go func() { defer close(done); _ = server.Serve(ln) }()
-	return func() {
-		// A client that got its error by the member's end gets the answer; one that waits for
-		// others does not.
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		if server.Shutdown(ctx) != nil {
-			server.Close()
-		}
-		<-done
-	}, nil
+	return func() { shut(server); <-done }, nil
+}
+
+// shut stops a server. A client that got its error by the member's end gets the answer; one that waits for
+// others does not.
+func shut(server interface {
+	Shutdown(context.Context) error
+	Close() error
+}) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if server.Shutdown(ctx) != nil {
+		_ = server.Close()
+	}
 }
 
 // regrouping is a client's request to change the members; all zeros mean nothing.

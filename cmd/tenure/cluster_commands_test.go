@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -27,6 +28,8 @@ import (
 type heardCluster struct {
 	mu     sync.Mutex
 	asked  []string
+	late   []string // calls that may take longer than limit or callLimits says
+	limit  time.Duration
 	refuse error // of all changes
 	list   []*pb.Member
 }
@@ -43,6 +46,12 @@ type heardMember struct {
 	id uint64
 }
 
+// callLimits is how long one call of a command may take. The others have ten seconds, as the commands have.
+var callLimits = map[string]time.Duration{
+	"MemberList": 3 * time.Second, "Status": 2 * time.Second, "Get": 2 * time.Second, "Holders": 2 * time.Second,
+	"LeaseLeases": 3 * time.Second, "Range": 3 * time.Second, "Txn": 3 * time.Second,
+}
+
 // startHeard starts the members, and returns them with the addresses of those that answer.
 func startHeard(t *testing.T) (c *heardCluster, addrs []string) {
 	c = &heardCluster{}
@@ -53,7 +62,12 @@ func startHeard(t *testing.T) (c *heardCluster, addrs []string) {
 		g := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, r any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 			words := strings.Join(strings.Fields(fmt.Sprint(r)), " ")
 			c.mu.Lock()
-			c.asked = append(c.asked, fmt.Sprintf("%s: %s {%s}", name, info.FullMethod[strings.LastIndex(info.FullMethod, "/")+1:], words))
+			method := info.FullMethod[strings.LastIndex(info.FullMethod, "/")+1:]
+			c.asked = append(c.asked, fmt.Sprintf("%s: %s {%s}", name, method, words))
+			end, ends := ctx.Deadline()
+			if method != "Authenticate" && (!ends || time.Until(end) > cmp.Or(c.limit, callLimits[method], 10*time.Second)) { // a login is ended by its client
+				c.late = append(c.late, method)
+			}
 			c.mu.Unlock()
 			return handle(ctx, r)
 		}))
@@ -179,10 +193,12 @@ var clusterCommands = []string{
 	"member update other --peer-urls http://h:7", "member update e5 --peer-urls http://h:7 -o json", "!member update other --peer-urls http://h:7", "member update other",
 	"member promote learn", "member promote learn -o json", "!member promote learn", "member promote e5 --wait 0", "member promote e5 --yes", "member promote other",
 	"member move-leader other", "member move-leader B2 -o json", "!member move-leader other", "member move-leader lead", "member move-leader down", "member move-leader learn", "member move-leader nosuch --output json",
+	"member move-leader other --user ann --password pw",
 }
 
 // Each command for a cluster asks, prints on each of its outputs, and exits, as is written in
-// testdata/cluster_commands.txt, which -rewrite writes.
+// testdata/cluster_commands.txt, which -rewrite writes. No call may take as long as it likes: a member that is
+// silent would hold the command up.
 func TestEachCommandOfACluster(t *testing.T) {
 	c, addrs := startHeard(t)
 	mask := strings.NewReplacer(addrs[0], "LEAD", addrs[1], "OTHER", addrs[2], "LEARN").Replace
@@ -192,13 +208,19 @@ func TestEachCommandOfACluster(t *testing.T) {
 	for _, line := range clusterCommands {
 		words, refused := strings.CutPrefix(line, "!")
 		c.mu.Lock()
-		c.asked, c.refuse = nil, nil
+		c.asked, c.late, c.refuse = nil, nil, nil
 		if refused {
 			c.refuse = rpctypes.ErrGRPCUnhealthy
 		}
 		c.mu.Unlock()
 		code, out, errs := ran(t, append(strings.Fields(words), "--at", "etcd://"+addrs[1])...)
 		c.mu.Lock()
+		if len(c.late) > 0 {
+			t.Errorf("tenure %s has no limit, or too long a one, for its calls %q", line, c.late)
+		}
+		if n := strings.Count(strings.Join(c.asked, "\n"), "MemberList {}"); n > 1 {
+			t.Errorf("tenure %s tries %d times, want once", line, n)
+		}
 		slices.Sort(c.asked)
 		text := fmt.Sprintf("$ tenure %s\nexit %d\n", line, code)
 		for _, part := range [][2]string{{"out", out}, {"err", errs}, {"asked", strings.Join(slices.Compact(c.asked), "\n")}} {

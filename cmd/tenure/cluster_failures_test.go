@@ -1,13 +1,19 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"net"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tenure-lease/tenure/internal/cli"
+	"github.com/tenure-lease/tenure/internal/host/clock"
 )
 
 // A command that cannot print its result fails, and says why.
@@ -52,5 +58,49 @@ func TestCommandsWithoutAMember(t *testing.T) {
 			}
 		})
 	}
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "silent"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	commands.Go(func() { // it waits for five seconds
+		ended := make(chan error, 1)
+		go func() {
+			root := rootCommand()
+			root.SetOut(io.Discard)
+			root.SetErr(io.Discard)
+			root.SetArgs([]string{"peer", "status", "--at", "flease://" + l.Addr().String()})
+			ended <- root.Execute()
+		}()
+		go welcome(l, true)
+		select {
+		case err := <-ended:
+			wantExit(t, err, cli.ExitUnavailable)
+		case <-time.After(time.Minute):
+			t.Error("tenure peer status waits for ever for a peer that is silent")
+		}
+	})
 	commands.Wait()
+}
+
+// welcome is a peer that welcomes one client, and hears one question. Then it leaves, or is silent until the client leaves.
+func welcome(l net.Listener, silent bool) (question string) {
+	conn, err := l.Accept()
+	if err != nil {
+		return ""
+	}
+	defer conn.Close()
+	var hello, asked struct {
+		Op      string
+		Version int
+	}
+	in := json.NewDecoder(conn)
+	if in.Decode(&hello) == nil {
+		fmt.Fprintf(conn, `{"event":"welcome","version":%d,"at":%d}`+"\n", hello.Version, clock.System.Now())
+	}
+	_ = in.Decode(&asked)
+	if silent {
+		_, _ = io.Copy(io.Discard, conn)
+	}
+	return asked.Op
 }

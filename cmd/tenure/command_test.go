@@ -117,6 +117,16 @@ func TestOneDash(t *testing.T) {
 	}
 }
 
+// Only serve takes flags of one dash: elsewhere they are those of one letter.
+func TestOneDashIsForServe(t *testing.T) {
+	if code, out, errs := ran(t, "version", "-output", "json"); code != cli.ExitUsage || out != "" || errs == "" {
+		t.Errorf("tenure version -output json ends with %d, prints %q, and says %q; want %d, and what is wrong", code, out, errs, cli.ExitUsage)
+	}
+	if code, out, errs := ran(t, "serve", "-version"); code != 0 || !strings.HasPrefix(out, "etcd Version: ") || errs != "" {
+		t.Errorf("tenure serve -version ends with %d, prints %q, and says %q; want the versions", code, out, errs)
+	}
+}
+
 // How long to wait is 0 or more, and for ever unless it is said.
 func TestWaitFlag(t *testing.T) {
 	var w wait

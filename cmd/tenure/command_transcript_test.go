@@ -57,6 +57,7 @@ var transcribed = []string{
 	"elect led --listen",
 	"elect led --listen -o json --at etcd://other",
 	"elect refused --listen",
+	"elect refused n --listen",
 	"elect n --listen --at etcd://silent",
 	"lease list",
 	"lease list a/ --at etcd://other",
@@ -114,6 +115,18 @@ var transcribed = []string{
 	"lease break several --yes --user ann --password-file testdata/password.txt",
 	"lease reset n --user ann --password pw",
 	"lease reset n --user ann --password-file testdata/password.txt",
+	"agree n v",
+	"agree n v -o json --at redis://other",
+	"agree n v --wait 5s",
+	"agree n",
+	"agree n -o json",
+	"agree n --wait 5s --at redis://other",
+	"agree none",
+	"agree taken v",
+	"agree unreached v",
+	"agree unreached",
+	"agree n v --at etcd://silent",
+	"agree n --at etcd://silent",
 	"snapshot status none",
 	"snapshot restore none --data-dir none",
 }
@@ -132,7 +145,7 @@ var flagsElsewhere = map[string]func(*testing.T){
 }
 
 // transcribedBelow are the commands all of whose flags stand in transcribed.
-var transcribedBelow = []string{"lock", "elect", "lease list", "lease show", "lease break", "lease reset"}
+var transcribedBelow = []string{"lock", "elect", "lease list", "lease show", "lease break", "lease reset", "agree"}
 
 // arguments are the words of a line, in which ' encloses one.
 func arguments(line string) (args []string) {

@@ -167,6 +167,25 @@ func (s *engineSpy) SetRecord(ctx context.Context, l tenure.Lease, record []byte
 	return nil
 }
 
+func (s *engineSpy) Agree(ctx context.Context, name string, proposal []byte) ([]byte, error) {
+	s.note(ctx, "agree on %s for %q", name, proposal)
+	switch name {
+	case "taken":
+		return nil, context.DeadlineExceeded
+	case "unreached":
+		return nil, fmt.Errorf("%w: odd", tenure.ErrUnavailable)
+	}
+	return []byte("decided"), nil
+}
+
+func (s *engineSpy) Decided(ctx context.Context, name string) ([]byte, bool, error) {
+	s.note(ctx, "look at what is decided on %s", name)
+	if name == "unreached" {
+		return nil, false, fmt.Errorf("%w: odd", tenure.ErrUnavailable)
+	}
+	return []byte("decided"), name != "none", nil
+}
+
 func (s *engineSpy) Close() error {
 	s.note(context.Background(), "close")
 	return nil

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -39,12 +41,48 @@ func TestASignalEndsAWait(t *testing.T) {
 		root.SetErr(io.Discard)
 		root.SetIn(lines)
 		root.SetArgs(strings.Fields(args))
-		err := root.Execute()
-		if wantExit(t, err, 128+int(syscall.SIGTERM)); t.Failed() {
-			t.Fatalf("a signal ends tenure %s", args)
+		ended := make(chan error, 1)
+		go func() { ended <- root.Execute() }()
+		select {
+		case err := <-ended:
+			if wantExit(t, err, 128+int(syscall.SIGTERM)); t.Failed() {
+				t.Fatalf("a signal ends tenure %s", args)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("a signal has come, and tenure %s goes on for a minute", args)
 		}
 		w.Close()
 	}
+}
+
+// A signal ends the process of a command that waits for a store, with the exit code that a shell has for it.
+func TestASignalEndsAProcess(t *testing.T) {
+	var commands sync.WaitGroup
+	for words, sig := range map[string]syscall.Signal{
+		"snapshot save saved --at etcd://": syscall.SIGTERM, "lease break n --yes --at redis://": syscall.SIGINT,
+	} {
+		silent := listenLocal(t)
+		cmd := exec.Command("tenure", strings.Fields(words+silent.Addr().String())...)
+		cmd.Dir = t.TempDir()
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		commands.Go(func() {
+			late := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill(); silent.Close() })
+			conn, err := silent.Accept() // it waits now
+			_ = cmd.Process.Signal(sig)
+			_ = cmd.Wait()
+			late.Stop()
+			if code := cmd.ProcessState.ExitCode(); code != 128+int(sig) || err != nil {
+				t.Errorf("%v ends tenure %s with %d, %v; want %d", sig, words, code, err, 128+int(sig))
+			}
+			if err == nil {
+				conn.Close()
+			}
+			silent.Close()
+		})
+	}
+	commands.Wait()
 }
 
 // A signal ends the pause before a busy member is asked again, and is the reason.

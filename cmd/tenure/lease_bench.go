@@ -132,20 +132,28 @@ func stoppedBy(ctx context.Context, err error) error {
 // run fills b in.
 func (b *benched) run(ctx context.Context, paths []string, single bool, n int) error {
 	bar := cli.NewProgress(os.Stderr, n*len(paths), "accesses")
-	defer bar.Clear()
-	delay := storage.LeastDelay
-	for i, path := range paths {
-		times, err := file.Measure(ctx, path, single, n, func(done int) { bar.Show(i*n+done, 0) })
-		if err != nil {
-			return err
-		}
-		delay = b.add(benchedStore{Store: path, Accesses: n}, times, delay)
+	delay, err := b.measure(ctx, paths, single, n, func(done int) { bar.Show(done, 0) })
+	bar.Clear()
+	if err != nil {
+		return err
 	}
 	if err := b.propose(delay); err != nil {
 		return err
 	}
-	bar.Clear()
 	return b.benchLeases(ctx, paths, single, delay)
+}
+
+// measure takes in the times of all stores, and returns the δ that they bear. It tells how many accesses are done.
+func (b *benched) measure(ctx context.Context, paths []string, single bool, n int, tell func(done int)) (delay time.Duration, err error) {
+	delay = storage.LeastDelay
+	for i, path := range paths {
+		times, err := file.Measure(ctx, path, single, n, func(done int) { tell(i*n + done) })
+		if err != nil {
+			return 0, err
+		}
+		delay = b.add(benchedStore{Store: path, Accesses: n}, times, delay)
+	}
+	return delay, nil
 }
 
 // add takes in the times of a store, and returns the δ that it and all stores before it bear.
@@ -190,27 +198,42 @@ func (b *benched) benchLeases(ctx context.Context, paths []string, single bool, 
 	defer l.Close()
 	var acquired, renewed, released []time.Duration
 	for range rounds {
-		began := time.Now()
-		lease, err := l.Acquire(ctx, tenure.Claim{Name: "bench"})
+		var lease tenure.Lease
+		took, err := timed(func() (err error) {
+			lease, err = l.Acquire(ctx, tenure.Claim{Name: "bench"})
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		acquired = append(acquired, time.Since(began))
+		acquired = append(acquired, took)
 		for last := l.Renewal(); len(renewed) < rounds && ctx.Err() == nil && lease.Check() == nil; {
 			<-time.After(term / 20)
 			if d := l.Renewal(); d != last {
 				renewed, last = append(renewed, d), d
 			}
 		}
-		began = time.Now()
-		// Medians show stores that are sometimes slower than they were when they were measured.
-		if err := lease.Release(ctx); err != nil && !errors.Is(err, tenure.ErrLost) && !errors.Is(err, tenure.ErrUnavailable) {
+		took, err = timed(func() error { return lease.Release(ctx) })
+		if err != nil && !slower(err) {
 			return err
 		}
-		released = append(released, time.Since(began))
+		released = append(released, took)
 	}
 	b.medians(acquired, renewed, released)
 	return ctx.Err()
+}
+
+// slower reports whether a release failed because a store is slower than it was when it was measured: medians show
+// that, too.
+func slower(err error) bool {
+	return errors.Is(err, tenure.ErrLost) || errors.Is(err, tenure.ErrUnavailable)
+}
+
+// timed does something, and returns how long it took.
+func timed(do func() error) (time.Duration, error) {
+	began := time.Now()
+	err := do()
+	return time.Since(began), err
 }
 
 // medians takes in how long it took to acquire, to renew and to release leases.

@@ -74,25 +74,26 @@ func (s *shownLease) addLastRun(ctx context.Context, l tenure.Leaser) {
 	}
 }
 
-// storesOf asks the stores of leases in storage for their state, for a second at most.
-func storesOf(ctx context.Context, l tenure.Leaser, name string) (stores []shownStore, err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
+// storesOf asks the stores of leases in storage for their state.
+func storesOf(ctx context.Context, l tenure.Leaser, name string) ([]shownStore, error) {
 	switch l := l.(type) {
 	case *file.Leaser:
-		all, err := l.Health(ctx, name)
-		for _, h := range all {
-			stores = append(stores, shownFiles(h))
-		}
-		return stores, err
+		return healthOf(ctx, name, l.Health, shownFiles)
 	case *redis.Leaser:
-		all, err := l.Health(ctx, name)
-		for _, h := range all {
-			stores = append(stores, shownServer(h))
-		}
-		return stores, err
+		return healthOf(ctx, name, l.Health, shownServer)
 	}
 	return nil, nil
+}
+
+// healthOf asks stores for their state, for a second at most.
+func healthOf[H any](ctx context.Context, name string, ask func(context.Context, string) ([]H, error), show func(H) shownStore) (stores []shownStore, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	all, err := ask(ctx, name)
+	for _, h := range all {
+		stores = append(stores, show(h))
+	}
+	return stores, err
 }
 
 func shownFiles(h file.Health) shownStore {

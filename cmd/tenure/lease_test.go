@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/engine"
 	"github.com/tenure-lease/tenure/internal/cli"
@@ -181,6 +183,9 @@ func TestHowToStartAServer(t *testing.T) {
 		if _, err := unavailable(at)(nil, errors.New("odd")); strings.Contains(err.Error(), "`tenure serve` starts one") != want {
 			t.Errorf("at %s: %v, want that tenure serve starts one: %v", at, err, want)
 		}
+		if _, err := unavailable(at)(nil, rpctypes.ErrUserEmpty); !strings.HasSuffix(err.Error(), " (--user or TENURE_USER)") {
+			t.Errorf("at %s no user is named: %v, want how to name one", at, err)
+		}
 	}
 }
 
@@ -248,7 +253,7 @@ func TestStoresOnADevice(t *testing.T) {
 		}
 	}
 	out, err := command(t, "lease", "show", "n", "--at", at)
-	if err != nil || !strings.Contains(out, "\nSTORE ") || !strings.Contains(out, device) || strings.Count(out, "\nn ") != 2 {
+	if err != nil || !strings.Contains(out, "\n\nSTORE ") || !strings.Contains(out, device) || strings.Count(out, "\nn ") != 2 {
 		t.Errorf("shown is\n%s%v; want two holders, and the device", out, err)
 	}
 }

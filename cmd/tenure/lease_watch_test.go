@@ -158,18 +158,51 @@ func TestAListIsWhole(t *testing.T) {
 	}
 }
 
+// A watch outlives a store that does not answer in time, and ends with any other trouble.
+func TestWhatAWatchOutlives(t *testing.T) {
+	for fails, outlives := range map[error]bool{
+		fmt.Errorf("n: %w", tenure.ErrUnavailable): true, fmt.Errorf("n: %w", context.DeadlineExceeded): true, tenure.ErrClosed: false, tenure.ErrClaim: false, errors.New("odd"): false,
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			l, words := &listed{}, &said{}
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			ended := make(chan error, 1)
+			go func() { ended <- watchLeases(ctx, l, "", "table", io.Discard, words) }()
+			time.Sleep(watchEvery / 2)
+			l.set(fails)
+			time.Sleep(3 * watchEvery)
+			synctest.Wait()
+			select {
+			case err := <-ended:
+				if outlives || err != fails {
+					t.Errorf("a look fails with %q, and the watch ends with %v", fails, err)
+				}
+			default:
+				if want := "tenure: no answer, and looks on: " + fails.Error() + "\n"; !outlives || words.String() != want {
+					t.Errorf("a look fails with %q, and the watch goes on, and says %q; want %q once", fails, words, want)
+				}
+				stop()
+				<-ended
+			}
+		})
+	}
+}
+
 // A watcher that cannot begin, or go on, or whose output is not read, ends with the reason.
 func TestEndsOfAWatch(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
 	states := []tenure.State{{Name: "a", Holders: []tenure.Holding{{Holder: "one", Token: 7}}}}
 	for _, fails := range []error{tenure.ErrUnavailable, errors.New("odd")} {
-		if err := watchLeases(t.Context(), &listed{states: states, fails: fails}, "", "table", io.Discard, io.Discard); err != fails {
+		if err := watchLeases(ctx, &listed{states: states, fails: fails}, "", "table", io.Discard, io.Discard); err != fails {
 			t.Errorf("a first look that fails with %v ends it with %v", fails, err)
 		}
 	}
 	full := errors.New("nobody reads")
 	r, w := io.Pipe()
 	r.CloseWithError(full)
-	if err := watchLeases(t.Context(), &listed{states: states}, "", "table", w, io.Discard); err != full {
+	if err := watchLeases(ctx, &listed{states: states}, "", "table", w, io.Discard); err != full {
 		t.Errorf("with an output that nobody takes it ends with %v, want %v", err, full)
 	}
 	wantRefused(t, watchLeases(t.Context(), fakeLeaser{}, "", "table", io.Discard, io.Discard), "cannot list names")

@@ -447,3 +447,19 @@ func TestRegroupListsMembersInOrder(t *testing.T) {
 		t.Errorf("listed is %q, %v; want %q", out, err, want)
 	}
 }
+
+// slowToShut is a server with a client that waits for ever.
+type slowToShut struct{ closes int }
+
+func (s *slowToShut) Shutdown(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+func (s *slowToShut) Close() error                       { s.closes++; return nil }
+
+// A member that ends gives its clients a second to take their answers, and no longer.
+func TestAMemberDoesNotWaitForItsClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, begun := &slowToShut{}, time.Now()
+		if shut(s); time.Since(begun) != time.Second || s.closes != 1 {
+			t.Errorf("clients that wait have %v, and are cut off %d times; want a second, and once", time.Since(begun), s.closes)
+		}
+	})
+}

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -203,6 +205,46 @@ func TestMemberCommandLines(t *testing.T) {
 	} {
 		_, err := command(t, append([]string{"member"}, args...)...)
 		wantRefused(t, err, says)
+	}
+}
+
+// The members of a cluster are offered for the first word that follows a command, and no files. A shell waits a second for them.
+func TestMembersAreCompleted(t *testing.T) {
+	c, addrs := startHeard(t)
+	c.limit = completionLimit
+	at := place{url: "etcd://" + addrs[0]}
+	for words, want := range map[string][]string{"": {"lead", "other", "learn", "down", "e5"}, "other": nil} {
+		var names []string
+		var directive cobra.ShellCompDirective
+		for range 20 { // the second may be over before the members answer, beside much else
+			if names, directive = completeMembers(&at)(nil, strings.Fields(words), ""); names != nil || want == nil {
+				break
+			}
+		}
+		c.mu.Lock()
+		if c.late != nil {
+			t.Errorf("to complete the name of a member, %q may take more than a second", c.late)
+		}
+		c.mu.Unlock()
+		if !slices.Equal(names, want) || directive != cobra.ShellCompDirectiveNoFileComp {
+			t.Errorf("behind %q offered are %q, %v; want %q, and no files", words, names, directive, want)
+		}
+	}
+}
+
+// A URL of a member is a scheme, a host and a port, and nothing else.
+func TestURLsByWhichMembersAreReached(t *testing.T) {
+	for url, says := range map[string]string{
+		"http://a:1": "", "https://a:1": "", "http://[::1]:1": "", "https://127.0.0.1:1": "",
+		"a:1": "want http://host:port", "ftp://a:1": "want http://host:port", "http://a": "want http://host:port", "http://:1": "want http://host:port",
+		"http://a:1/": "want http://host:port", "https://a:1/x": "want http://host:port", "http://a:x": "want http://host:port", "": "want http://host:port",
+		"http://[::]:1": "none that others can dial",
+	} {
+		if err := reachable("--flag", []string{"http://b:1", url}); says == "" && err != nil {
+			t.Errorf("%q is refused: %v", url, err)
+		} else if says != "" {
+			wantRefused(t, err, says)
+		}
 	}
 }
 

@@ -29,6 +29,7 @@ func TestMemoryLimit(t *testing.T) {
 		{"of the first group, as a container sees that of its host", map[string]string{"proc/self/cgroup": "0::/docker/x\n", "sys/fs/cgroup/memory.max": "1000\n"}, 1000},
 		{"of the first group, version 1", map[string]string{"proc/self/cgroup": "4:memory:/docker/x\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": "1000\n"}, 1000},
 		{"another group's", map[string]string{"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/b/memory.max": "1000\n"}, 0},
+		{"of another controller's group", map[string]string{"proc/self/cgroup": "3:cpu:/a\n", "sys/fs/cgroup/a/memory.max": "1000\n", "sys/fs/cgroup/memory/a/memory.limit_in_bytes": "1000\n"}, 0},
 		{"version 1", map[string]string{
 			"proc/self/cgroup": "12:cpu,cpuacct:/x\n4:memory:/a\n0::/\n", "sys/fs/cgroup/memory/a/memory.limit_in_bytes": "5000\n",
 			"sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n", "proc/meminfo": "MemTotal: 2000 kB\n",

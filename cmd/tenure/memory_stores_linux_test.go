@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tenure-lease/tenure/internal/holder/storage"
 )
 
 // A directory in memory is of one host, so a bench of it is refused unless that is said. This user's own
@@ -27,6 +29,9 @@ func TestABenchIsOfOneHostIfThatIsMeant(t *testing.T) {
 	}
 	if err := bench("--at", "file://"+dir); err == nil || !strings.Contains(err.Error(), "make it single-host") {
 		t.Errorf("a directory in memory, as of many hosts: %v, want it refused", err)
+	}
+	if err := new(benched).benchLeases(t.Context(), []string{dir}, false, storage.LeastDelay); err == nil || !strings.Contains(err.Error(), "make it single-host") {
+		t.Errorf("leases in memory, as of many hosts: %v, want them refused", err)
 	}
 	if err := bench("--at", "file://"+dir, "--single-host"); err != nil {
 		t.Errorf("a directory in memory, as of a single host: %v", err)

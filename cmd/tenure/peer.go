@@ -234,11 +234,7 @@ func runPeer(cfg flease.Config, o peerOptions, mode fs.FileMode, w io.Writer) er
 			s := p.Status()
 			print(peerEvent{"serving", o.listen, &s}, "serving")
 		case <-signals:
-			go func() {
-				<-signals
-				stopAtOnce(os.Stderr, os.Exit)
-			}()
-			err = p.Close()
+			err = closeUnless(signals, p.Close, func() { stopAtOnce(os.Stderr, os.Exit) })
 			<-served
 			print(peerEvent{Event: "stopped"}, "stopped")
 			return err
@@ -246,6 +242,15 @@ func runPeer(cfg flease.Config, o peerOptions, mode fs.FileMode, w io.Writer) er
 			return ended(p, err)
 		}
 	}
+}
+
+// closeUnless closes what takes its time, unless there is a signal meanwhile: then it calls atOnce, too.
+func closeUnless(signals <-chan os.Signal, close func() error, atOnce func()) error {
+	go func() {
+		<-signals
+		atOnce()
+	}()
+	return close()
 }
 
 // stopAtOnce ends a process whose operator does not want to wait for its orderly end.

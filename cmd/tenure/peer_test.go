@@ -113,6 +113,22 @@ func TestPeerStatusExitCodes(t *testing.T) {
 	wantExit(t, err, cli.ExitUnavailable)
 }
 
+// A peer that welcomes a client and then leaves does not answer, either.
+func TestAPeerThatLeavesWhenItIsAsked(t *testing.T) {
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "leaves"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	asked := make(chan string, 1)
+	go func() { asked <- welcome(l, false) }()
+	out, err := command(t, "peer", "status", "--at", "flease://"+l.Addr().String())
+	wantExit(t, err, cli.ExitUnavailable)
+	if op := <-asked; op != "status" || out != "" {
+		t.Errorf("a peer is asked for %q, leaves, and printed is %q; want its status, and nothing", op, out)
+	}
+}
+
 // A peer reports on itself and on others in one line each.
 func TestPeerTable(t *testing.T) {
 	var b strings.Builder

@@ -34,7 +34,7 @@ lease has run out. The policy of the cluster says who takes leases:
           the keys are divided among members: by hand, each key to who reads it most,
           or to whom makes its reads and writes cheapest
 
-The order is strict, as etcd has it: who has seen a revision sees all before it. In key
+The order is strict, as etcd has it: a reader of a revision sees all before it. In key
 order, which those that divide the keys take and the others may (leader/key, all/key),
 a write waits only for those that hold its keys, and that is promised of each key and of
 keys that are read or written together, but of no two others.
@@ -55,7 +55,7 @@ still, which is safe; or that its time of day moved apart from the clock by whic
 measured, or that clock runs too fast or too slow. Then the member gives its lease up for
 as long, and for a second.
 
-If the keys are divided, a part of who holds which is shown below, and all of it with
+If the keys are divided, some of their holders are shown below, and all of them with
 --cells, in the words of "tenure read-lease set --cells". Keys and ranges come first; all
 other keys go by their hash, hash:I/N being the I-th of N parts; and the default has what
 is in none of these. Members that are named hold the keys if they are read from, and have

@@ -236,6 +236,9 @@ func TestAnswersAreOfTheirMembers(t *testing.T) {
 	if a, b, c := leases.Members[0], leases.Members[1], leases.Members[2]; a.Error != "" || a.Reads != nil || b.Error != "" || b.Reads == nil || c.Error == "" || c.Reads != nil {
 		t.Errorf("asked were c, which is down, and b: told is %+v", leases.Members)
 	}
+	if err := (&readLeases{Order: "strict", best: 0xa}).askCells(t.Context(), client, s.members); err != nil {
+		t.Errorf("a member is asked for the holders of keys where each holder holds all: %v", err)
+	}
 	if err := leases.askCells(t.Context(), client, s.members); err != nil || len(leases.Cells) != 1 || leases.Cells[0] != "default=b" {
 		t.Errorf("the holders of keys are %q, %v; want what b knows", leases.Cells, err)
 	}

@@ -56,7 +56,7 @@ func (s *readLeases) someCells(w io.Writer) {
 	if first < 0 {
 		first = last
 	}
-	fmt.Fprintln(w, "\nwho holds which keys:")
+	fmt.Fprintln(w, "\nholders of keys:")
 	for _, cell := range s.Cells[:min(first, cellLines)] {
 		fmt.Fprintln(w, " ", cell)
 	}

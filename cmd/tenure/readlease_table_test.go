@@ -120,6 +120,26 @@ func TestGrantorsAreToldOnce(t *testing.T) {
 	}
 }
 
+// A policy has the order that is asked for, or else that of its name, if it can have it.
+func TestPoliciesAndTheirOrders(t *testing.T) {
+	for words, want := range map[string]string{
+		"off": "off", "leader": "leader", "all": "all", "leader/key": "leader/key", "all/key": "all/key", "static/key": "static/key", "quorum/key": "quorum/key", "cost/key": "cost/key",
+		"off strict": "off", "leader strict": "leader", "all strict": "all",
+		"leader key": "leader/key", "all key": "all/key", "static key": "static/key", "quorum key": "quorum/key", "cost key": "cost/key",
+		"leader/key key": "leader/key", "cost/key key": "cost/key",
+		"off key": "!the policy off has no order", "leader/key strict": "!the policy leader/key is in key order, not strict", "cost/key strict": "!the policy cost/key is in key order, not strict",
+		"static": "!the policy static divides the keys among members, which takes order key", "cost strict": "!the policy cost divides the keys among members, which takes order key",
+		"odd": `!quorumlease: no such policy of read leases: "odd"`, "odd key": `!quorumlease: no such policy of read leases: "odd"`, "odd strict": `!quorumlease: no such policy of read leases: "odd"`,
+		"all loose": `!order "loose": want strict or key`, "odd loose": `!order "loose": want strict or key`,
+	} {
+		name, order, _ := strings.Cut(words, " ")
+		got, err := readLeasePolicy(name, order)
+		if says, fails := strings.CutPrefix(want, "!"); fails != (err != nil) || fails && !strings.HasPrefix(err.Error(), says) || !fails && string(got) != want {
+			t.Errorf("the policy %s in the order %q is %q, %v; want %s", name, order, got, err, want)
+		}
+	}
+}
+
 // A change that was refused has not been made; after any other failure its outcome is unknown.
 func TestUndecidedChanges(t *testing.T) {
 	for code, known := range map[codes.Code]bool{
@@ -193,11 +213,11 @@ func TestSomeHoldersOfKeys(t *testing.T) {
 		want  string
 	}{
 		"none":           {nil, ""},
-		"the default":    {cells(0), "who holds which keys:|default=z"},
-		"just as many":   {cells(8), "who holds which keys:|key:0=a|key:1=a|key:2=a|key:3=a|key:4=a|key:5=a|key:6=a|key:7=a|default=z"},
-		"some keys more": {cells(10), "who holds which keys:|key:0=a|key:1=a|key:2=a|key:3=a|key:4=a|key:5=a|key:6=a|key:7=a|default=z|and 2 more: tenure read-lease --cells shows all"},
-		"buckets":        {cells(1, 3, 5), "who holds which keys:|key:0=a|5 hash buckets=b|3 hash buckets=a|default=z|tenure read-lease --cells shows all buckets"},
-		"many of all":    {cells(9, 9, 8, 7, 6, 5, 4, 3, 2, 2, 1), "who holds which keys:|key:0=a|key:1=a|key:2=a|key:3=a|key:4=a|key:5=a|key:6=a|key:7=a|9 hash buckets=a|8 hash buckets=b|7 hash buckets=c|6 hash buckets=d|5 hash buckets=e|4 hash buckets=f|3 hash buckets=g|2 hash buckets=h|default=z|and 4 more: tenure read-lease --cells shows all"},
+		"the default":    {cells(0), "holders of keys:|default=z"},
+		"just as many":   {cells(8), "holders of keys:|key:0=a|key:1=a|key:2=a|key:3=a|key:4=a|key:5=a|key:6=a|key:7=a|default=z"},
+		"some keys more": {cells(10), "holders of keys:|key:0=a|key:1=a|key:2=a|key:3=a|key:4=a|key:5=a|key:6=a|key:7=a|default=z|and 2 more: tenure read-lease --cells shows all"},
+		"buckets":        {cells(1, 3, 5), "holders of keys:|key:0=a|5 hash buckets=b|3 hash buckets=a|default=z|tenure read-lease --cells shows all buckets"},
+		"many of all":    {cells(9, 9, 8, 7, 6, 5, 4, 3, 2, 2, 1), "holders of keys:|key:0=a|key:1=a|key:2=a|key:3=a|key:4=a|key:5=a|key:6=a|key:7=a|9 hash buckets=a|8 hash buckets=b|7 hash buckets=c|6 hash buckets=d|5 hash buckets=e|4 hash buckets=f|3 hash buckets=g|2 hash buckets=h|default=z|and 4 more: tenure read-lease --cells shows all"},
 	} {
 		var text strings.Builder
 		(&readLeases{Cells: tt.cells}).someCells(&text)

@@ -119,7 +119,14 @@ func serve(ctx context.Context, o serveOptions) error {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(signals)
 
+	starting, started := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT) // signals gets them, too
+	defer started()
+	cfg.Node.Abort = starting.Done()
 	s, err := server.Start(cfg)
+	if errors.Is(err, node.ErrAborted) {
+		logger.Info("stopped before it served")
+		return nil
+	}
 	if err != nil {
 		return endedBy(err)
 	}

@@ -87,8 +87,8 @@ func (s *served) logged(msg string) (line map[string]any) {
 // A member says when it is ready, and where; a signal that asks for the end ends it, with 0. Settings
 // that it does not know, or that have no effect, are told.
 func TestServeEndsBySignals(t *testing.T) {
-	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
-		s := serveProcess(t, []string{"TENURE_NMAE=a"}, "--snapshot-count", "5", "--logger", "zap")
+	for level, sig := range map[string]syscall.Signal{"": syscall.SIGTERM, "info": syscall.SIGINT} {
+		s := serveProcess(t, []string{"TENURE_NMAE=a", "GRPC_GO_LOG_SEVERITY_LEVEL=" + level}, "--snapshot-count", "5", "--logger", "zap")
 		if err := s.cmd.Process.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
@@ -102,12 +102,51 @@ func TestServeEndsBySignals(t *testing.T) {
 		if stopping := s.logged("stopping"); stopping["signal"] != sig.String() || s.logged("stopped") == nil {
 			t.Errorf("%v is told as %v, want the signal, and the end:\n%s", sig, stopping, s.log.String())
 		}
+		if got := strings.Contains(s.log.String(), "INFO: [core]"); got != (level != "") {
+			t.Errorf("with the level %q of gRPC's own log this is there: %v\n%s", level, got, s.log.String())
+		}
+		if s.logged("systemd was not told") != nil {
+			t.Errorf("systemd has not started it, and it says that it was not told:\n%s", s.log.String())
+		}
 		for _, says := range []string{
 			"tenure: settings of etcd's that have no effect here: logger, snapshot-count\n", "tenure: variables that are no settings: TENURE_NMAE\n",
 		} {
 			if !strings.Contains(s.log.String(), says) {
 				t.Errorf("it does not say %q:\n%s", says, s.log.String())
 			}
+		}
+	}
+}
+
+// A member that ends before it has found a leader has never been ready.
+func TestAMemberThatIsNotReadyDoesNotSaySo(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
+	o, err := parse(t, []string{
+		"--name", "a", "--data-dir", t.TempDir(), "--listen-peer-urls", "http://127.0.0.1:0", "--listen-client-urls", "http://127.0.0.1:0",
+		"--initial-cluster", "a=http://localhost:2380,b=http://127.0.0.1:1", "--log-outputs", log,
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := serve(ctx, o); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(log)
+	if err != nil || !strings.Contains(string(text), "stopped") || strings.Contains(string(text), "ready to serve") {
+		t.Errorf("a member without a leader says %s, %v; want its end, and not that it is ready", text, err)
+	}
+}
+
+// That systemd cannot be told is logged; that there is none is no trouble.
+func TestSystemdThatIsNotThere(t *testing.T) {
+	for socket, want := range map[string]string{"": "", filepath.Join(t.TempDir(), "none"): `level=WARN msg="systemd was not told" state="READY=1" err=`} {
+		t.Setenv("NOTIFY_SOCKET", socket)
+		var log bytes.Buffer
+		notify(slog.New(slog.NewTextHandler(&log, nil)), "READY=1")
+		if got := log.String(); !strings.Contains(got, want) || (got == "") != (want == "") {
+			t.Errorf("with systemd at %q the log says %q, want %q", socket, got, want)
 		}
 	}
 }

@@ -56,6 +56,7 @@ type serveOptions struct {
 	log                                     cli.Log
 	outputs                                 cli.Outputs
 	checks                                  checkOptions
+	tracing                                 tracingOptions
 }
 
 const (
@@ -106,6 +107,7 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 	o.discovery.register(f)
 	o.auth.register(f)
 	o.checks.register(f)
+	o.tracing.register(f)
 	o.log.Register(f, slog.LevelInfo)
 	o.outputs.Register(f)
 	registerForeign(f)
@@ -189,6 +191,9 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 	}
 	cfg.Node.WAL.LogDir = o.logDir
 	if err := o.checks.setIn(&cfg); err != nil {
+		return cfg, err
+	}
+	if err := o.tracing.setIn(&cfg); err != nil {
 		return cfg, err
 	}
 	if cfg.History, err = server.ParseRetention(o.compactionMode, o.compactionRetention); err != nil {

@@ -83,6 +83,14 @@ func TestSettingsWithoutAValue(t *testing.T) {
 	}
 }
 
+// Settings are taken in the order of their names, whatever section they are in, so that the first that makes no sense is the same each time.
+func TestSettingsHaveTheOrderOfTheirNames(t *testing.T) {
+	settings, err := readConfigFile(write(t, "tenure.yaml", "wal-dir: w\npeer-transport-security:\n  key-file: k\nclient-transport-security:\n  trusted-ca-file: t\nname: node\n"))
+	if want := [][2]string{{"name", "node"}, {"peer-key-file", "k"}, {"trusted-ca-file", "t"}, {"wal-dir", "w"}}; err != nil || !slices.Equal(settings, want) {
+		t.Errorf("the settings of a file are %q, %v; want %q", settings, err, want)
+	}
+}
+
 // A value of the file is as its flag takes it: numbers as they are written, and lists with commas, whatever is in them.
 func TestSettingsAsText(t *testing.T) {
 	for want, value := range map[string]any{

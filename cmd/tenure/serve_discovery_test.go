@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -10,12 +11,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // records are SRV records, by _service._proto.domain.
 type records map[string][]*net.SRV
 
-func (r records) LookupSRV(_ context.Context, service, proto, domain string) (string, []*net.SRV, error) {
+func (r records) LookupSRV(ctx context.Context, service, proto, domain string) (string, []*net.SRV, error) {
+	if end, ends := ctx.Deadline(); !ends || time.Until(end) > discoveryPatience {
+		return "", nil, errors.New("a server of names that is silent would be asked for ever")
+	}
 	key := "_" + service + "._" + proto + "." + domain
 	if found, ok := r[key]; ok {
 		return key, found, nil
@@ -83,5 +88,36 @@ func TestServeDiscovers(t *testing.T) {
 	}
 	if peers, err := config(); err != nil || len(peers) != 1 {
 		t.Errorf("a later start: %v, %v; want this member alone, as its log knows the others", peers, err)
+	}
+}
+
+// A member tells in its log what it has found by DNS, and what may cost its operator data.
+func TestServeTellsWhatItDoes(t *testing.T) {
+	_, cert, key := certificates(t)
+	for says, args := range map[string][]string{
+		`level=INFO msg="members by DNS" domain=d urls="[http://a.d:1 http://b.d:1]"`: {"--discovery-srv", "d"},
+		`level=ERROR msg="--unsafe-no-fsync: this member does not sync its disk;`:     {"--unsafe-no-fsync"},
+		`level=WARN msg="--auto-tls is ignored, because certificates are given"`:      {"--auto-tls", "--cert-file", cert, "--key-file", key, "--listen-client-urls", "https://127.0.0.1:0"},
+		"": nil,
+	} {
+		var log bytes.Buffer
+		o, err := parse(t, append([]string{
+			"--name", "me", "--data-dir", t.TempDir(), "--listen-peer-urls", "http://127.0.0.1:0", "--listen-client-urls", "http://127.0.0.1:0", "--initial-advertise-peer-urls", "http://a.d:1",
+		}, args...), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.listenClientURLs = o.listenClientURLs[len(o.listenClientURLs)-1:]
+		o.discovery.dns = records{"_etcd-server._tcp.d": {{Target: "b.d.", Port: 1}, {Target: "a.d.", Port: 1}}}
+		cfg, err := o.config(slog.New(slog.NewTextHandler(&log, nil)), nil)
+		if err != nil {
+			t.Errorf("%q: %v", args, err)
+			continue
+		}
+		cfg.Node.PeerListener.Close()
+		cfg.Clients[0].Close()
+		if got := log.String(); !strings.Contains(got, says) || strings.Count(got, "\n") != len(args[:min(1, len(args))]) {
+			t.Errorf("%q: the log says %q, want %q and nothing more", args, got, says)
+		}
 	}
 }

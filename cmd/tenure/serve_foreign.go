@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -26,15 +27,8 @@ func (v *foreign) Type() string {
 }
 
 func (v *foreign) Set(value string) error {
-	if v.toggle {
-		switch value {
-		case "1", "t", "T", "TRUE", "true", "True":
-			value = "true"
-		case "0", "f", "F", "FALSE", "false", "False":
-			value = "false"
-		default:
-			return fmt.Errorf("%q: want true or false", value)
-		}
+	if _, err := strconv.ParseBool(value); v.toggle && err != nil {
+		return fmt.Errorf("%q: want true or false", value)
 	}
 	if r := v.refusal; r != nil && value != "" && !slices.Contains(r.nothing, value) {
 		return fmt.Errorf("%q is not possible here, and would not be safe to ignore: %s", value, r.instead)
@@ -83,7 +77,9 @@ func ignoredFlags(f *pflag.FlagSet) (names []string) {
 var protects = []string{"ALLOWED", "AUTH", "CA", "CERT", "CIPHER", "CIPHERS", "CRL", "QUOTA", "SAN", "TLS", "TRUSTED"}
 
 // notForServe are variables of other commands.
-var notForServe = []string{"TENURE_AT", "TENURE_LEADER", "TENURE_LEASE", "TENURE_TOKEN"}
+var notForServe = []string{
+	"TENURE_AT", "TENURE_LEADER", "TENURE_LEASE", "TENURE_PASSWORD", "TENURE_PASSWORD_FILE", "TENURE_TOKEN", "TENURE_USER",
+}
 
 // judgeUnknown returns the variables with our prefixes that no flag has. It refuses those that
 // must be meant to protect something: one that is misspelt would leave it open.

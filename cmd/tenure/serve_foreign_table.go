@@ -22,10 +22,6 @@ var withoutEffect = map[string]string{
 	"discovery-keepalive-time":             noDiscovery,
 	"discovery-keepalive-timeout":          noDiscovery,
 	"discovery-request-timeout":            noDiscovery,
-	"distributed-tracing-address":          noTracing,
-	"distributed-tracing-instance-id":      noTracing,
-	"distributed-tracing-sampling-rate":    noTracing,
-	"distributed-tracing-service-name":     noTracing,
 	"downgrade-check-time":                 "no downgrade of the data is planned ahead here",
 	"log-package-levels":                   earlier,
 	"logger":                               "there is one, and zap is not linked",
@@ -49,7 +45,6 @@ var switchesWithoutEffect = map[string]string{
 	"debug":                              earlier + "; --log-level debug is its successor",
 	"discovery-insecure-skip-tls-verify": noDiscovery,
 	"discovery-insecure-transport":       noDiscovery,
-	"enable-distributed-tracing":         noTracing,
 	"enable-lease-checkpoint":            checkpoints,
 	"enable-lease-checkpoint-persist":    checkpoints,
 	"enable-v2":                          earlier,
@@ -71,7 +66,6 @@ const (
 	memberStreams  = "streams between members find a dead peer by heartbeats"
 	noDatabase     = "there is no bbolt database"
 	noDiscovery    = "there is no discovery service"
-	noTracing      = "there is no tracing"
 	notDiscovered  = "name the members with --initial-cluster: a member that ignored it would begin a cluster of its own"
 )
 
@@ -120,6 +114,7 @@ var nuances = map[string]string{
 	"feature-gates":                  "InitialCorruptCheck and CompactHashCheck mean something; the others of etcd have no effect",
 	"warning-apply-duration":         "one line a second; 0 tells of none",
 	"warning-unary-request-duration": "one line a second, without keys and values; Lock and Campaign, which wait for others, are not told; 0 tells of none",
+	"enable-distributed-tracing":     "[traces](tracing.md) has the spans; they carry no keys",
 	"unsafe-no-fsync":                "the log, the status and `tenure_unsynced` tell of it",
 	"discovery-srv":                  "--initial-advertise-peer-urls has to be as in the record; DNS is asked at the first start; certificates have to name the hosts",
 	"wal-dir":                        "[a log of its own disk](cluster.md#its-memory-and-its-disk) says how a log is moved",

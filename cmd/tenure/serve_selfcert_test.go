@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +49,15 @@ func TestSelfCert(t *testing.T) {
 	if got := first.NotAfter.Sub(now); got < 729*24*time.Hour || got > 732*24*time.Hour {
 		t.Errorf("it holds for %v, want two years", got)
 	}
+	if u := first.ExtKeyUsage; !slices.Equal(u, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}) || first.KeyUsage&x509.KeyUsageDigitalSignature == 0 || !first.IsCA {
+		t.Errorf("it is for %v and %b, of an authority: %v; want it to serve, to dial, and to be its own authority", u, first.KeyUsage, first.IsCA)
+	}
+	if from := now.Sub(first.NotBefore); from < 59*time.Minute || from > 61*time.Minute || first.SerialNumber.BitLen() < 64 || !slices.Equal(first.Subject.Organization, []string{"tenure"}) {
+		t.Errorf("it holds from %v before now, with the number %v, of %v; want an hour, for clocks that are behind, one of its own, and tenure", from, first.SerialNumber, first.Subject)
+	}
+	if info, err := os.Stat(s.dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the directory is %v, %v; want it for this user alone", info, err)
+	}
 	if !strings.Contains(log.String(), "nobody can tell it from a stranger's") {
 		t.Errorf("the log does not say what it is worth: %s", &log)
 	}
@@ -68,11 +78,56 @@ func TestSelfCert(t *testing.T) {
 	if _, _, err := s.files(logger); err == nil || !strings.Contains(err.Error(), "remove "+s.dir) {
 		t.Errorf("a damaged one: %v, want it told", err)
 	}
+	for _, years := range []uint{1, 100} {
+		s := selfCert{dir: t.TempDir(), years: years, now: time.Now}
+		if _, _, err := s.files(logger); err != nil {
+			t.Errorf("%d years: %v", years, err)
+		}
+	}
 	for _, years := range []uint{0, 101} {
 		s := selfCert{dir: t.TempDir(), years: years, now: time.Now}
 		if _, _, err := s.files(logger); err == nil || !strings.Contains(err.Error(), "--self-signed-cert-validity") {
 			t.Errorf("%d years: %v, want it refused", years, err)
 		}
+	}
+}
+
+// A certificate that a port gets names all hosts at which others may dial it, and each port has its own.
+func TestASelfCertNamesAllHosts(t *testing.T) {
+	dir := t.TempDir()
+	for prefix, name := range map[string]string{"": "client", "peer-": "peer"} {
+		port := &tlsOptions{prefix: prefix, auto: true}
+		if err := port.selfSign(dir, 1, []string{"https://a:1", "https://[::1]:2", "https://b:3", "https://a:4"}, slog.New(slog.DiscardHandler)); err != nil {
+			t.Fatal(err)
+		}
+		pair, err := tls.LoadX509KeyPair(port.cert, port.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := pair.Leaf; !slices.Equal(c.DNSNames, []string{"a", "b"}) || len(c.IPAddresses) != 1 || c.IPAddresses[0].String() != "::1" || !port.selfMade || filepath.Dir(port.cert) != filepath.Join(dir, "fixtures", name) {
+			t.Errorf("the certificate %s is for %q and %v, made by itself: %v; want all hosts, below fixtures/%s", port.cert, c.DNSNames, c.IPAddresses, port.selfMade, name)
+		}
+	}
+}
+
+// A start that dies while it renews a certificate leaves no certificate beside another's key.
+func TestASelfCertIsMadeWhole(t *testing.T) {
+	now := time.Now()
+	s := selfCert{dir: t.TempDir(), years: 1, now: func() time.Time { return now }}
+	logger := slog.New(slog.DiscardHandler)
+	cert, key, err := s.files(logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now = now.AddDate(2, 0, 0)
+	if err := os.Mkdir(key+".tmp", 0o700); err != nil { // the key cannot be written
+		t.Fatal(err)
+	}
+	if _, _, err := s.files(logger); err == nil || !strings.Contains(err.Error(), key) {
+		t.Errorf("a key that cannot be written: %v, want it told", err)
+	}
+	if _, err := os.Stat(cert); !os.IsNotExist(err) {
+		t.Errorf("the key could not be written, and a certificate is there: %v", err)
 	}
 }
 

@@ -32,6 +32,7 @@ var servedFlags = map[string]string{
 	"listen-metrics-urls": "http://127.0.0.1:0,http://localhost:0", "metrics": "extensive", "enable-grpc-gateway": "false", "host-whitelist": "h1,h2", "cors": "o1,o2", "enable-pprof": "true",
 	"listen-client-http-urls": "http://127.0.0.1:0,http://localhost:0", "socket-reuse-port": "true", "socket-reuse-address": "true", "discovery-srv": "d1", "discovery-srv-name": "d2",
 	"auth-token": "jwt,x", "auth-token-ttl": "16", "bcrypt-cost": "17", "corrupt-check-time": "18s", "compact-hash-check-time": "19s", "compact-hash-check-enabled": "true",
+	"enable-distributed-tracing": "true", "distributed-tracing-address": "t1:1", "distributed-tracing-service-name": "t2", "distributed-tracing-instance-id": "t3", "distributed-tracing-sampling-rate": "20",
 	"initial-corrupt-check": "true", "feature-gates": "InitialCorruptCheck=true", "strict-reconfig-check": "false",
 	"log-level": "error", "log-format": "json", "log-outputs": "stdout,l1", "enable-log-rotation": "true", "log-rotation-config-json": `{"maxsize": 1}`,
 }

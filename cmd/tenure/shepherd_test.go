@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // sleeper starts a process in a group of its own.
@@ -117,6 +119,63 @@ func TestShepherdAtTheEnd(t *testing.T) {
 		if !(kernel{}).alive(command.Process.Pid) {
 			t.Error("the shepherd was dismissed, and killed the command")
 		}
+	}
+}
+
+// A guard learns that it has no shepherd, and why.
+func TestAShepherdThatCannotStart(t *testing.T) {
+	out, err := exec.Command(os.Args[0], "unguarded").Output()
+	if want := "true make a pipe to a second process, which watches over the command: "; err != nil || !strings.HasPrefix(string(out), want) {
+		t.Errorf("a guard that may open no pipe is told %q, %v; want no shepherd, and %q", out, err, want)
+	}
+	path := filepath.Join(t.TempDir(), "none")
+	s := &shepherd{}
+	if err := s.startAs(path); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), path) || s.pipe != nil || s.process != nil {
+		t.Errorf("a shepherd of a program that is missing: %v, %+v; want no shepherd, and that %s is missing", err, s, path)
+	}
+}
+
+// heardPipe is the guard's end of a pipe, of which all is heard but for so many first tries.
+type heardPipe struct {
+	fails  int
+	heard  []string
+	closed int
+}
+
+func (p *heardPipe) Write(b []byte) (int, error) {
+	if p.fails--; p.fails >= 0 {
+		return 0, os.ErrDeadlineExceeded
+	}
+	p.heard = append(p.heard, string(b))
+	return len(b), nil
+}
+
+func (p *heardPipe) Close() error                     { p.closed++; return nil }
+func (p *heardPipe) SetWriteDeadline(time.Time) error { return nil }
+
+// A shepherd is told of each change alone and once, and of a deadline that has hardly moved not at all. What it
+// could not be told it is told the next time.
+func TestEachOrderIsGivenOnce(t *testing.T) {
+	pipe, ends := &heardPipe{}, 0
+	s := &shepherd{pipe: pipe, gone: func() error { ends++; return nil }}
+	second := machine.Mono(time.Second)
+	s.until(5 * second)
+	s.until(5 * second)
+	s.until(5*second + machine.Mono(time.Millisecond)) // is as good as what it knows
+	s.until(5*second - machine.Mono(time.Millisecond))
+	s.watch(77)
+	s.until(4 * second)
+	s.until(6 * second)
+	pipe.fails = 2
+	s.until(7 * second)
+	pipe.fails = 3
+	s.until(8 * second) // is not heard
+	s.until(7*second + machine.Mono(time.Millisecond))
+	s.until(8 * second)
+	s.dismiss()
+	want := []string{"until 5000000000\n", "group 77\n", "until 4000000000\n", "until 6000000000\n", "until 7000000000\n", "until 8000000000\n", "desert 0\n"}
+	if !slices.Equal(pipe.heard, want) || pipe.closed != 1 || ends != 1 {
+		t.Errorf("a shepherd hears %q, its pipe is closed %d times, and its end awaited %d times; want %q, once and once", pipe.heard, pipe.closed, ends, want)
 	}
 }
 
@@ -424,13 +483,15 @@ func TestShepherdOutlivesTheGroup(t *testing.T) {
 
 // The end of a group is noticed within a tenth of a second, however long it takes.
 func TestTheEndOfAGroupIsNoticedSoon(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		begun := time.Now()
-		awaitEnd(&stuck{begun.Add(time.Hour + time.Millisecond)}, 7)
-		if took := time.Since(begun); took > time.Hour+101*time.Millisecond {
-			t.Errorf("a group ends after an hour, and this is noticed after %v", took)
-		}
-	})
+	for tenth := range 10 {
+		synctest.Test(t, func(t *testing.T) {
+			begun, lives := time.Now(), time.Hour+time.Duration(tenth)*100*time.Millisecond
+			awaitEnd(&stuck{begun.Add(lives)}, 7)
+			if late := time.Since(begun) - lives; late > 100*time.Millisecond {
+				t.Errorf("a group ends after %v, and this is noticed %v later", lives, late)
+			}
+		})
+	}
 }
 
 // A shepherd has our name for people who list processes, and says its errors where we do. That another takes its place is said there, too.

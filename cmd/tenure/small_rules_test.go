@@ -4,7 +4,9 @@ import (
 	"errors"
 	"io"
 	"net/http/httptest"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -133,6 +135,25 @@ func TestAPeerThatCannotGoOn(t *testing.T) {
 		if err := ended(p, errors.New("socket")); err == nil || err.Error() != "this peer cannot go on: "+want+"\nodd close" || p.closes != 1 {
 			t.Errorf("a peer that says %v ends with %v, and is closed %d times; want %q, and once", own, err, p.closes, want)
 		}
+	}
+}
+
+// A second signal ends a peer that takes its time to close.
+func TestASecondSignalEndsAtOnce(t *testing.T) {
+	for _, signalled := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			signals, odd, ended := make(chan os.Signal, 2), errors.New("odd"), false
+			time.AfterFunc(time.Minute, func() {
+				if signalled {
+					signals <- syscall.SIGTERM
+				}
+			})
+			err := closeUnless(signals, func() error { time.Sleep(time.Hour); return odd }, func() { ended = true })
+			if synctest.Wait(); ended != signalled || err != odd {
+				t.Errorf("with a second signal: %v, a peer that takes an hour to close is ended at once: %v, and its error is %v; want %v", signalled, ended, err, odd)
+			}
+			close(signals)
+		})
 	}
 }
 

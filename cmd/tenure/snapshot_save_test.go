@@ -62,6 +62,25 @@ func TestAFileThatIsNotWholeDoesNotAppear(t *testing.T) {
 	}
 }
 
+// A part that another has left, or is writing, is not written over.
+func TestAPartThatIsThereStays(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "saved.db")
+	part := fmt.Sprintf("%s.part-%d", path, os.Getpid())
+	if err := os.WriteFile(part, []byte("another's"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := appear(&waltest.Witness{}, path, func(w io.Writer, _ string) error { _, err := io.WriteString(w, "ours"); return err })
+	if exit := (cli.ExitError{}); !errors.As(err, &exit) || exit.Code != cli.ExitCannotMake {
+		t.Errorf("error %v, want one with the exit code %d", err, cli.ExitCannotMake)
+	}
+	if b, err := os.ReadFile(part); string(b) != "another's" {
+		t.Errorf("the part that was there has %q, %v", b, err)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file is there, though its part could not be written: %v", err)
+	}
+}
+
 func TestAFileThatAppearsMeanwhileStays(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "saved.db")
 	err := appear(&waltest.Witness{}, path, func(w io.Writer, part string) error {

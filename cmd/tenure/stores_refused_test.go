@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,6 +41,26 @@ func TestEachCommandRefusesAURLThatNamesNothing(t *testing.T) {
 	})
 	if asked < 20 {
 		t.Errorf("%d commands take --at, want 20 or more: this test has lost them", asked)
+	}
+}
+
+// A user where nobody would ask for one is wrong usage, for each command that takes both: the rights would be others than were meant.
+func TestEachCommandRefusesAUserOfAStore(t *testing.T) {
+	arguments := map[string]string{"lock": "n -- true", "elect": "n -- true", "lease show": "n", "lease break": "n --yes", "lease reset": "n"}
+	asked := 0
+	each(rootCommand(), nil, func(cmd *cobra.Command, path []string) {
+		name := strings.Join(path, " ")
+		if flag := cmd.Flag("at"); flag == nil || cmd.Flag("user") == nil || !slices.Equal(flag.Annotations[atKind], []string{atLeases}) {
+			return
+		}
+		asked++
+		_, err := command(t, strings.Fields(name+" --at local --user u:p "+arguments[name])...)
+		if wantRefused(t, err, "--user is for a server's users: --at local is no server"); t.Failed() {
+			t.Fatalf("tenure %s --at local --user u:p", name)
+		}
+	})
+	if asked != 6 {
+		t.Errorf("%d commands take the user of a server and stores, want 6", asked)
 	}
 }
 

@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -123,6 +125,66 @@ func TestABreakIsAskedAboutWhereItIsSeen(t *testing.T) {
 	}
 }
 
+// TestABenchShowsHowFarItIs: how many accesses are done is shown on standard error if that is a terminal, and taken away at the end.
+func TestABenchShowsHowFarItIs(t *testing.T) {
+	keys, screen, err := openTerminal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer keys.Close()
+	defer screen.Close()
+	stderr := os.Stderr
+	os.Stderr = screen
+	defer func() { os.Stderr = stderr }()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- new(benched).run(ctx, []string{t.TempDir(), t.TempDir()}, true, 1_000_000) }()
+	var shown bytes.Buffer
+	until := func(text string) {
+		for b := make([]byte, 1000); !strings.Contains(shown.String(), text); {
+			n, err := keys.Read(b)
+			if err != nil {
+				t.Fatalf("on the terminal is %q, %v; want %q", &shown, err, text)
+			}
+			shown.Write(b[:n])
+		}
+	}
+	late := time.AfterFunc(20*time.Second, func() { fmt.Fprint(screen, "nothing is shown of accesses, ") })
+	until(" accesses, ")
+	late.Stop()
+	cancel()
+	if err := <-ended; err != context.Canceled {
+		t.Errorf("a bench that was told to end ends with %v", err)
+	}
+	fmt.Fprint(screen, "the end")
+	if until("the end"); !strings.Contains(shown.String(), " of 2000000 accesses, ") || !strings.HasSuffix(shown.String(), "\r\x1b[Kthe end") {
+		t.Errorf("on the terminal is %q, want how many of the accesses are done, and that taken away", &shown)
+	}
+}
+
+// TestACompletionAsksForNoPassword: a shell that completes a name is no place to type a password.
+func TestACompletionAsksForNoPassword(t *testing.T) {
+	noUser(t)
+	spy := spyOnEngines(t)
+	keys, screen, err := openTerminal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer keys.Close()
+	defer screen.Close()
+	if _, err := keys.WriteString("secret\n"); err != nil {
+		t.Fatal(err)
+	}
+	stdin, stderr := os.Stdin, os.Stderr
+	os.Stdin, os.Stderr = screen, screen
+	defer func() { os.Stdin, os.Stderr = stdin, stderr }()
+	at := place{"etcd://a", &asUser{user: "app"}}
+	if names, _ := completeNames(&at)(nil, nil, ""); len(names) > 0 || spy.notes.Len() > 0 {
+		t.Errorf("without a password names are completed to %q, and asked is %q", names, &spy.notes)
+	}
+}
+
 func openTerminal() (keys, screen *os.File, err error) {
 	keys, err = os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -191,5 +253,79 @@ func TestPasswordsAreTypedUnseen(t *testing.T) {
 	}
 	if words := shown.String(); strings.Count(words, "Password of app: ") != 1 || strings.Contains(words, "secret") {
 		t.Errorf("the terminal shows %q, want one question and no answer", words)
+	}
+}
+
+// A signal while a password is typed ends the command with a shell's exit code for it, and the terminal shows again what is typed.
+func TestASignalEndsTheQuestionForAPassword(t *testing.T) {
+	noUser(t)
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+		keys, screen, err := openTerminal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("tenure", "status", "--at", "etcd://127.0.0.1:1", "--user", "app")
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = screen, screen, screen
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		echoes := func() bool {
+			state, err := unix.IoctlGetTermios(int(screen.Fd()), unix.TCGETS)
+			return err != nil || state.Lflag&unix.ECHO != 0
+		}
+		for end := time.Now().Add(time.Minute); echoes() && time.Now().Before(end); {
+			<-time.After(time.Millisecond)
+		}
+		_ = cmd.Process.Signal(sig)
+		late := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+		_ = cmd.Wait()
+		late.Stop()
+		if code := cmd.ProcessState.ExitCode(); code != 128+int(sig) || !echoes() {
+			t.Errorf("%v while a password is typed ends the command with %d, and the terminal shows what is typed: %v; want %d, and that it does", sig, code, echoes(), 128+int(sig))
+		}
+		fmt.Fprint(screen, "$ ")
+		var shown strings.Builder
+		for b := make([]byte, 100); !strings.Contains(shown.String(), "$"); {
+			n, err := keys.Read(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			shown.Write(b[:n])
+		}
+		if got, want := shown.String(), "Password of app: \r\n$ "; got != want {
+			t.Errorf("%v while a password is typed leaves %q on the terminal, want %q", sig, got, want)
+		}
+		screen.Close()
+		keys.Close()
+	}
+}
+
+// How much of a snapshot has come is shown beside its result, which a script reads.
+func TestTheProgressOfASnapshotIsShownBesideIt(t *testing.T) {
+	keys, screen, err := openTerminal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer keys.Close()
+	defer screen.Close()
+	var out bytes.Buffer
+	root := rootCommand()
+	root.SetOut(&out)
+	root.SetErr(screen)
+	root.SetArgs([]string{"snapshot", "save", filepath.Join(t.TempDir(), "saved"), "--at", "etcd://" + startServer(t)})
+	if err := root.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(screen, "$ ")
+	var shown strings.Builder
+	for b := make([]byte, 100); !strings.Contains(shown.String(), "$"); {
+		n, err := keys.Read(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown.Write(b[:n])
+	}
+	if words := shown.String(); !strings.Contains(words, " MiB") || !strings.HasPrefix(out.String(), "saved revision ") || strings.Count(out.String(), "\n") != 1 {
+		t.Errorf("a snapshot prints %q, and the terminal shows %q; want one line, and how much has come", &out, words)
 	}
 }

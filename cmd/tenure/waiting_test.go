@@ -174,6 +174,31 @@ func TestAWaitForUsIsNotTold(t *testing.T) {
 	})
 }
 
+// closing is a Leaser that is closed while it is looked at.
+type closing struct {
+	looking
+	awaits *int
+}
+
+func (c closing) Await(context.Context, tenure.State) (tenure.State, error) {
+	*c.awaits++
+	return tenure.State{}, tenure.ErrClosed
+}
+
+// Where leases are looked at no more a wait is told no more.
+func TestAClosedLeaserIsNotLookedAt(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		ten, looks, awaits := fakeTenancy("true"), 0, 0
+		ten.words = &said{}
+		quiet := ten.tellWait(t.Context(), closing{looking{looks: &looks}, &awaits}, tenure.HeldError{})
+		time.Sleep(time.Hour)
+		quiet()
+		if synctest.Wait(); awaits != 1 {
+			t.Errorf("a leaser that is closed is looked at %d times in an hour, want once", awaits)
+		}
+	})
+}
+
 // Several holders, and several that wait, are told in a sentence.
 func TestWordsOfAWait(t *testing.T) {
 	s := tenure.State{}

@@ -40,9 +40,13 @@
 // with ignore_lease or ignore_value. It kills every member of etcd 3.7.3, for
 // good; Tenure answers that the key is not found.
 //
+// Beside these, tests of their own draw calls of users and for users (TestAuthDifferential), calls of operators with
+// probes of health (TestMaintenanceDifferential), and requests of HTTP: calls in JSON, right and wrong, and paths that do not exist
+// (TestGatewayDifferential, TestGatewayStreams). docs/etcd.md lists all differences that are let pass, with the reasons.
+// Nor is an alarm raised or disarmed by an action that does not exist: it kills every member of etcd 3.7.3, too.
+//
 // Not covered: expiry (time; see packages clientv3 and torture), changes of
-// leader (see package torture), maintenance and cluster changes. Users and roles have
-// steps of their own (TestAuthDifferential), with the rights that come of them. Nor are
+// leader (see package torture), voters that come and go, a stream of watches by users. Nor are
 // sorted ranges with ties over more than 12 keys, for etcd's order is then an
 // accident of Go's sort. Nor is a watch that was cancelled by compaction, with
 // the later course of its stream: in etcd it never gets a progress

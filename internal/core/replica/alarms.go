@@ -3,7 +3,6 @@ package replica
 import (
 	"bufio"
 	"encoding/binary"
-	"io"
 
 	"github.com/tenure-lease/tenure/internal/state/alarm"
 	"github.com/tenure-lease/tenure/internal/wire"
@@ -74,12 +73,9 @@ func encodeAlarms(alarms *alarm.State) []byte {
 
 // readAlarms reads the section of the alarms, if it is there.
 func readAlarms(r *bufio.Reader) (*alarm.State, error) {
-	head, err := r.Peek(len(alarmsMagic))
-	if err == io.EOF || err == nil && string(head) != alarmsMagic {
-		return alarm.New(), nil // if too little is left, the state's own reader says so
-	}
-	if err != nil {
-		return nil, err
+	head, _ := r.Peek(len(alarmsMagic))
+	if string(head) != alarmsMagic {
+		return alarm.New(), nil // if too little is left, or cannot be read, the state's own reader says so
 	}
 	if _, err := r.Discard(len(alarmsMagic)); err != nil {
 		return nil, err

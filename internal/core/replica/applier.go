@@ -386,6 +386,7 @@ func (a *Applier) Restore(r io.Reader, index, term uint64) error {
 		return fmt.Errorf("replica: read snapshot: %w", err)
 	}
 	store.Pause = a.store.Pause
+	store.Counts = a.store.Counts
 	a.store, a.roster, a.setting, a.alarms, a.index, a.term = store, roster, setting, alarms, index, term
 	a.users = users
 	a.released = released

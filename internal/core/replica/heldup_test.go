@@ -7,6 +7,7 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
+	"go.etcd.io/raft/v3/raftpb"
 )
 
 // However much is held up, the age of the oldest entry is exact. Later entries share marks: they may
@@ -76,6 +77,20 @@ func TestMembersThatHoldUp(t *testing.T) {
 		l.Report(3, quorumlease.Report{Boot: 6, Term: 2, Durable: 10, Received: 10})
 		if got := k.lacking(positions{committed: 13}, &l); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: members %d hold it up, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+// Entries that raft hands out together are held until the last of them is released.
+func TestEntriesHandedOutTogetherAreHeld(t *testing.T) {
+	rl := new(readLeases)
+	rl.noteCommitted(5, []*raftpb.Entry{entryAt(10, 1, 0), entryAt(11, 1, 0)})
+	for _, tt := range []struct {
+		released uint64
+		since    time.Duration
+	}{{9, 4}, {10, 4}, {11, 0}} {
+		if rl.waits.released(tt.released); rl.waits.since(9) != tt.since {
+			t.Errorf("of the entries 10 and 11 all up to %d are released, and the rest has been held for %v, want %v", tt.released, rl.waits.since(9), tt.since)
 		}
 	}
 }

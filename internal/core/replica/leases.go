@@ -50,6 +50,8 @@ type leases struct {
 	// be removed.
 	marks   []*pb.LeaseCheckpoint
 	renewed []int64
+	// renewals were answered, and expired leases ended, by this leader, in all its terms.
+	renewals, expired uint64
 
 	// revoking holds, by lease, the index of the last entry of this leadership that
 	// revokes it and is not applied yet; revocations lists them by index. The ID may have
@@ -103,7 +105,7 @@ const (
 )
 
 func (ls *leases) init(known []leaseChange) {
-	*ls = leases{known: known, table: make(map[int64]*lease, len(known)), heap: dueHeap{all: make([]*lease, 0, len(known))}}
+	*ls = leases{renewals: ls.renewals, expired: ls.expired, known: known, table: make(map[int64]*lease, len(known)), heap: dueHeap{all: make([]*lease, 0, len(known))}}
 }
 
 // load takes in the next slice of a snapshot's leases, and what happened since
@@ -240,6 +242,9 @@ func (ls *leases) changed(now machine.Mono, changes []leaseChange) (answers []pa
 				ls.begin(l, now)
 			}
 		case leaseGone:
+			if l != nil && l.expiring {
+				ls.expired++
+			}
 			delete(ls.table, c.ID)
 			if l != nil && l.slot >= 0 {
 				ls.heap.remove(l)
@@ -305,6 +310,9 @@ func (ls *leases) ask(now machine.Mono, from asker, ask leaseAsk) (AnswerLease, 
 			}
 			return answer, false
 		}
+	}
+	if ask.Renew {
+		ls.renewals++
 	}
 	answer.TTL = l.ttl
 	answer.Remaining = max(0, l.deadline.Sub(now).Milliseconds())

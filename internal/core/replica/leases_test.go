@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -432,5 +433,16 @@ func TestACheckpointRemovedFromALeaseThatIsOver(t *testing.T) {
 	ls.changed(start, []leaseChange{{ID: 1, Kind: leaseCheckpointed}})
 	if l.clearing || l.mark != nil || !l.expiring || l.slot >= 0 || ls.heap.Len() != 1 {
 		t.Errorf("a lease that is being ended is %+v, and %d leases wait for their time, want 1", *l, ls.heap.Len())
+	}
+}
+
+// A snapshot takes the place of all that was known of leases, what came while they were loaded included.
+func TestLeasesOfASnapshotReplaceOthers(t *testing.T) {
+	var ls leases
+	ls.init([]leaseChange{{ID: 1, TTL: 60}})
+	ls.changed(0, []leaseChange{{ID: 2, Kind: leaseGranted, TTL: 60}})
+	ls.init([]leaseChange{{ID: 3, TTL: 60}})
+	if ls.load(0); len(ls.table) != 1 || ls.table[3] == nil {
+		t.Errorf("a snapshot has the lease 3 only, and behind it there are the leases %v", slices.Sorted(maps.Keys(ls.table)))
 	}
 }

@@ -190,15 +190,13 @@ func (r *Replica) receive(env machine.Envelope) {
 	if _, gives := env.Body.(quorumlease.Return); r.roster.WasRemoved(uint64(env.From)) && !gives {
 		return // it may not know, and must not disturb
 	}
-	if !local {
-		r.heard[env.From] = r.now
-	}
+	r.heard[env.From] = r.now
 	switch m := env.Body.(type) {
 	case *raftpb.Message:
 		// Raft tells the leader of an earlier term of a later one by a response that
 		// acknowledges nothing. If that is the leader by now, it would take this for
 		// the state of the sender's log, and begin with it from the start.
-		if m.GetType() == raftpb.MsgAppResp && m.GetIndex() == 0 && !m.GetReject() && m.GetTerm() == r.raft.BasicStatus().HardState.GetTerm() {
+		if m.GetType() == raftpb.MsgAppResp && m.GetIndex() == 0 && m.GetTerm() == r.raft.BasicStatus().HardState.GetTerm() {
 			return
 		}
 		if local {

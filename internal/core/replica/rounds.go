@@ -71,7 +71,7 @@ func (rs *rounds) mayGo(now machine.Mono) bool {
 // due returns when another round may set out, if anybody waits for one.
 func (rs *rounds) due(now machine.Mono, waiting int) machine.Mono {
 	n := len(rs.flying)
-	if n == 0 || n >= maxFlying || rs.mayGo(now) {
+	if n >= maxFlying || rs.mayGo(now) {
 		return machine.Never
 	}
 	if rs.wanted > rs.covered() || len(rs.inbox)+waiting > 0 {

@@ -497,6 +497,7 @@ func TestQuestionsToALeader(t *testing.T) {
 	}
 	r := s.members[1].r
 	r.sends = nil
+	r.visibleTerm-- // which only a leader has to wait for
 	r.rounds.id = 5
 	r.reads.keys.reads = []*keyRead{{ReadKeys: ReadKeys{Keys: key("a")}}, {asked: true, ReadKeys: ReadKeys{Keys: key("b")}}, {ReadKeys: ReadKeys{Keys: key("c")}, together: true}, {known: true, ReadKeys: ReadKeys{Keys: key("d")}}}
 	r.turnRounds()
@@ -527,6 +528,13 @@ func TestWhatAConfirmedRoundAnswers(t *testing.T) {
 	}
 	if reads[0].need != 10 || reads[1].need != 9 || !reads[0].known || !reads[1].known {
 		t.Errorf("reads of keys need the entries %d and %d, want 10 and 9", reads[0].need, reads[1].need)
+	}
+	for _, l := range r.rounds.late {
+		for _, f := range l.rounds {
+			if len(f.keys) > 0 {
+				t.Errorf("reads of keys are answered, and %d wait for the end of the log as well", len(f.keys))
+			}
+		}
 	}
 	r.sends = nil
 	r.rounds.onCommitted(&r.effects, 12)

@@ -130,7 +130,7 @@ func decodeSetting(policy string, cells []byte) (s readSetting, err error) {
 	}
 	if len(cells) > 0 {
 		if s.cells, err = placement.Decode(cells); err != nil {
-			return s, fmt.Errorf("who holds which keys: %w", err)
+			return s, fmt.Errorf("holders of keys: %w", err)
 		}
 	}
 	return s, nil

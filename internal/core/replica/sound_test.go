@@ -50,6 +50,10 @@ func changeEntry(t testing.TB, index, term uint64, asked *raftpb.ConfChange) *ra
 // make raft panic, or leave something in the log or on disk by which the member ends.
 func TestUnsoundMessages(t *testing.T) {
 	put := func(e *raftpb.Entry) []*raftpb.Entry { return []*raftpb.Entry{e} }
+	named, err := proto.Marshal(&pb.Member{ID: 4, Name: "d"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	snapshot := func(index, term uint64, conf *raftpb.ConfState) *raftpb.Snapshot {
 		return &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{Index: &index, Term: &term, ConfState: conf}}
 	}
@@ -106,6 +110,8 @@ func TestUnsoundMessages(t *testing.T) {
 		"a promotion":                         {&raftpb.Message{Type: raftpb.MsgApp.Enum(), Index: new(uint64(1)), Entries: put(changeEntry(t, 2, 5, PromoteMember(3)))}, true},
 		"a change of nobody":                  {&raftpb.Message{Type: raftpb.MsgApp.Enum(), Index: new(uint64(1)), Entries: put(changeEntry(t, 2, 5, RemoveMember(0)))}, false},
 		"a change of raft's own thread":       {&raftpb.Message{Type: raftpb.MsgApp.Enum(), Index: new(uint64(1)), Entries: put(changeEntry(t, 2, 5, RemoveMember(raft.LocalAppendThread)))}, false},
+		"a change of raft's other thread":     {&raftpb.Message{Type: raftpb.MsgApp.Enum(), Index: new(uint64(1)), Entries: put(changeEntry(t, 2, 5, RemoveMember(raft.LocalApplyThread)))}, false},
+		"a voter that is nowhere":             {&raftpb.Message{Type: raftpb.MsgApp.Enum(), Index: new(uint64(1)), Entries: put(changeEntry(t, 2, 5, &raftpb.ConfChange{Type: raftpb.ConfChangeAddNode.Enum(), NodeId: new(uint64(4)), Context: named}))}, false},
 		"a member that is nowhere":            {&raftpb.Message{Type: raftpb.MsgApp.Enum(), Index: new(uint64(1)), Entries: put(changeEntry(t, 2, 5, nowhere))}, false},
 		"a move":                              {&raftpb.Message{Type: raftpb.MsgApp.Enum(), Index: new(uint64(1)), Entries: put(changeEntry(t, 2, 5, UpdateMember(3, []string{"http://9:1"})))}, true},
 		"a move to nowhere":                   {&raftpb.Message{Type: raftpb.MsgApp.Enum(), Index: new(uint64(1)), Entries: put(changeEntry(t, 2, 5, UpdateMember(3, nil)))}, false},
@@ -115,6 +121,9 @@ func TestUnsoundMessages(t *testing.T) {
 		"no snapshot":                         {&raftpb.Message{Type: raftpb.MsgSnap.Enum()}, false},
 		"a snapshot of nothing":               {&raftpb.Message{Type: raftpb.MsgSnap.Enum(), Snapshot: snapshot(0, 5, three)}, false},
 		"a snapshot of a term to come":        {&raftpb.Message{Type: raftpb.MsgSnap.Enum(), Snapshot: snapshot(9, 6, three)}, false},
+		"a snapshot of a term that is none":   {&raftpb.Message{Type: raftpb.MsgSnap.Enum(), Snapshot: snapshot(9, 0, three)}, false},
+		"a snapshot of an index too far":      {&raftpb.Message{Type: raftpb.MsgSnap.Enum(), Snapshot: snapshot(farAhead, 5, three)}, false},
+		"a snapshot of members out of order":  {&raftpb.Message{Type: raftpb.MsgSnap.Enum(), Snapshot: snapshot(9, 5, &raftpb.ConfState{Voters: []uint64{1, 2}, Learners: []uint64{1}})}, false},
 		"a snapshot of nobody":                {&raftpb.Message{Type: raftpb.MsgSnap.Enum(), Snapshot: snapshot(9, 5, &raftpb.ConfState{Learners: []uint64{1}})}, false},
 		"a snapshot of others":                {&raftpb.Message{Type: raftpb.MsgSnap.Enum(), Snapshot: snapshot(9, 5, &raftpb.ConfState{Voters: []uint64{2, 3}})}, false},
 		"a snapshot of one member twice":      {&raftpb.Message{Type: raftpb.MsgSnap.Enum(), Snapshot: snapshot(9, 5, &raftpb.ConfState{Voters: []uint64{1, 2}, Learners: []uint64{2}})}, false},

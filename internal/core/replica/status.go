@@ -25,6 +25,7 @@ type Status struct {
 	ConfState          *raftpb.ConfState
 	PendingProposals   int
 	UnansweredLeaseAsk int
+	Renewals, Expired  uint64 // of leases, by this member as the leader
 	ReadLeases         ReadLeaseStatus
 }
 
@@ -38,6 +39,7 @@ func (r *Replica) Status() Status {
 		Learner:   slices.Contains(r.tail.conf.GetLearners(), uint64(r.cfg.ID)),
 		TailBytes: r.tail.bytes, Leases: len(r.leases.table), ConfState: r.tail.conf,
 		PendingProposals: len(r.proposals.sent), UnansweredLeaseAsk: len(r.asks.own),
+		Renewals: r.leases.renewals, Expired: r.leases.expired,
 		ReadLeases: r.reads.status(r.moment),
 	}
 	if r.leading() {

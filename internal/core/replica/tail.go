@@ -148,8 +148,5 @@ func (t *tail) Snapshot() (*raftpb.Snapshot, error) {
 		t.missed = true
 		return nil, raft.ErrSnapshotTemporarilyUnavailable
 	}
-	if t.snap.GetIndex() < t.entries[0].GetIndex() {
-		return nil, raft.ErrSnapshotTemporarilyUnavailable
-	}
 	return &raftpb.Snapshot{Metadata: t.snap}, nil
 }

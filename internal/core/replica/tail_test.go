@@ -220,7 +220,13 @@ func TestProposalsAreBoundedBehindTheSnapshot(t *testing.T) {
 
 // A snapshot that raft needs is wanted until there is one that contains the newcomer.
 func TestASnapshotForTheNewcomerIsWanted(t *testing.T) {
-	tl := newTail(nil, snapshotAt(1, 1), []*raftpb.Entry{entryAt(2, 1, 5), entryAt(3, 1, 5), entryAt(4, 1, 5)}, 0)
+	entries := []*raftpb.Entry{entryAt(2, 1, 5), entryAt(3, 1, 5), entryAt(4, 1, 5)}
+	unasked := newTail(nil, snapshotAt(1, 1), entries, 0)
+	unasked.joined = 3
+	if unasked.snapshotted(snapshotAt(2, 1)); unasked.missed {
+		t.Error("before raft has asked for a snapshot, one is wanted")
+	}
+	tl := newTail(nil, snapshotAt(1, 1), entries, 0)
 	tl.joined = 3
 	if _, err := tl.Snapshot(); !errors.Is(err, raft.ErrSnapshotTemporarilyUnavailable) || !tl.missed {
 		t.Errorf("without a snapshot of entry 3: %v, one is wanted: %v", err, tl.missed)

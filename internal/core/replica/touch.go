@@ -112,7 +112,7 @@ func (t *Touch) batch(p []byte, term uint64) bool {
 		r.Uvarint() // ID
 		skipCaller(&r.Reader, p)
 		body := r.Bytes()
-		if !r.Bad && meant == term && !t.request(body) {
+		if meant == term && !t.request(body) {
 			return false
 		}
 	}

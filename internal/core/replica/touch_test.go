@@ -74,6 +74,20 @@ func TestTouch(t *testing.T) {
 		{"a key twice", append(slices.Clone(put), bodyOf(t, kindPut, &pb.PutRequest{Key: other})[1:]...), [4]string{`{"other"}`, `{}`, `{}`, `{}`}},
 		{"a key that is a number", []byte{kindPut, 1 << 3, 5}, [4]string{all, `{}`, all, `{}`}},
 		{"merged operations", mergedOp(t, &pb.PutRequest{Key: one}, &pb.PutRequest{Lease: 7}), [4]string{all, `{}`, all, `{}`}},
+		{"a lease that is a text, of a put", []byte{kindPut, 1<<3 | 2, 1, 'k', 3<<3 | 2, 1, 7}, [4]string{all, `{}`, all, `{}`}},
+		{"a comparison that is a number", []byte{kindTxn, 1 << 3, 5}, [4]string{all, `{}`, all, `{}`}},
+		{"an operation that is a number", []byte{kindTxn, 2 << 3, 5}, [4]string{all, `{}`, all, `{}`}},
+		{"a range that is a number", []byte{kindTxn, 2<<3 | 2, 2, 1 << 3, 5}, [4]string{all, `{}`, all, `{}`}},
+		{"a put that is a number", []byte{kindTxn, 2<<3 | 2, 2, 2 << 3, 5}, [4]string{all, `{}`, all, `{}`}},
+		{"a deletion that is a number", []byte{kindTxn, 2<<3 | 2, 2, 3 << 3, 5}, [4]string{all, `{}`, all, `{}`}},
+		{"a transaction that is a number", []byte{kindTxn, 2<<3 | 2, 2, 4 << 3, 5}, [4]string{all, `{}`, all, `{}`}},
+		{"two ranges in an operation", []byte{kindTxn, 2<<3 | 2, 4, 1<<3 | 2, 0, 1<<3 | 2, 0}, [4]string{all, `{}`, all, `{}`}},
+		{"two transactions in an operation", []byte{kindTxn, 2<<3 | 2, 4, 4<<3 | 2, 0, 4<<3 | 2, 0}, [4]string{all, `{}`, all, `{}`}},
+		{"an unknown field beside an operation", []byte{kindTxn, 2<<3 | 2, 7, 5 << 3, 1, 1<<3 | 2, 3, 1<<3 | 2, 1, 'k'}, [4]string{`{}`, `{"k"}`, `{}`, `{}`}},
+		{"an unknown field of a transaction", []byte{kindTxn, 4 << 3, 5}, [4]string{`{}`, `{}`, `{}`, `{}`}},
+		{"an operation that is cut off", []byte{kindTxn, 2<<3 | 2, 1, 0x80}, [4]string{all, `{}`, all, `{}`}},
+		{"an expiry that is a number", []byte{kindExpire, 1 << 3, 7}, [4]string{all, `{}`, all, `{}`}},
+		{"an unknown field of an expiry", []byte{kindExpire, 2 << 3, 7}, [4]string{`{}`, `{}`, `{}`, `{}`}},
 		{"cut off", put[:len(put)-1], [4]string{all, `{}`, all, `{}`}},
 		{"no body", nil, [4]string{all, `{}`, all, `{}`}},
 	}
@@ -93,7 +107,12 @@ func TestTouch(t *testing.T) {
 	if touch.scan(later); shown(&touch) != [4]string{`{}`, `{}`, `{}`, `{}`} {
 		t.Errorf("a batch of another term: got %q", shown(&touch))
 	}
+	unknown := entryOf(2, put)
+	unknown.Data[0] = 0x7f
+	read := entryOf(2, EncodeRead(keyspan.Set{{Key: one}}), bodyOf(t, kindCompact, &pb.CompactionRequest{Revision: 3}))
 	for name, e := range map[string]*raftpb.Entry{
+		"all beside": read,
+		"no version": unknown,
 		"membership": {Type: raftpb.EntryConfChangeV2.Enum()},
 		"no batch":   {Data: []byte{entryVersion}},
 		"version":    {Data: []byte{keptVersion + 1}},

@@ -429,3 +429,17 @@ func TestWhatIsReadOfRequests(t *testing.T) {
 		}
 	}
 }
+
+// Which keys a lease has is remembered of entries that are not in the state yet, and of no others: then the
+// state tells.
+func TestKeysOfLeasesUntilTheyAreApplied(t *testing.T) {
+	put := func(key string) []byte {
+		return bodyOf(t, kindPut, &pb.PutRequest{Key: []byte(key), Lease: 7})
+	}
+	l := touchLogOf(t, noKeys, put("a"), put("b"), put("c"))
+	l.forget(3) // of the entries 2 to 4
+	got := l.Add(entryOf(5, bodyOf(t, kindRevoke, &pb.LeaseRevokeRequest{ID: 7})), noKeys).Keys.Writes
+	if want := key("c"); !slices.EqualFunc(got, want, func(a, b keyspan.Span) bool { return a.String() == b.String() }) {
+		t.Errorf("a lease ends with the keys %v, of which all but %v are in the state", got, want)
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/binary"
 	"fmt"
-	"io"
 
 	"github.com/tenure-lease/tenure/internal/state/auth"
 	"github.com/tenure-lease/tenure/internal/wire"
@@ -26,12 +25,9 @@ func encodeUsers(users *auth.State) []byte {
 
 // readUsers reads the section of the users, if it is there.
 func readUsers(r *bufio.Reader) (*auth.State, error) {
-	head, err := r.Peek(len(usersMagic))
-	if err == io.EOF || err == nil && string(head) != usersMagic {
-		return auth.New(), nil // if too little is left, the state's own reader says so
-	}
-	if err != nil {
-		return nil, err
+	head, _ := r.Peek(len(usersMagic))
+	if string(head) != usersMagic {
+		return auth.New(), nil // if too little is left, or cannot be read, the state's own reader says so
 	}
 	if _, err := r.Discard(len(usersMagic)); err != nil {
 		return nil, err

@@ -51,18 +51,20 @@ func TestWhenAMemberReadsInStrictOrder(t *testing.T) {
 		unsettled bool
 		answered  uint64 // by a round; 0: by none
 		handedOut uint64
+		together  bool // of several keys
 		want      []KeysReady
 	}{
-		{"under a lease", 11, false, 0, 9, []KeysReady{{ID: 5, Index: 9, UpTo: 9, Local: true}}},
-		{"under a lease, before the log is given", 11, false, 0, 8, nil},
-		{"when the lease is over", 10, false, 0, 9, nil},
-		{"under a lease, with a division to come", 11, true, 0, 9, nil},
-		{"by a round", 10, false, 8, 8, []KeysReady{{ID: 5, Index: 8, UpTo: 8}}},
-		{"by a round, with a division to come", 11, true, 8, 8, []KeysReady{{ID: 5, Index: 8, UpTo: 8}}},
-		{"by a round, before as much is given", 10, false, 9, 8, nil},
+		{"under a lease", 11, false, 0, 9, false, []KeysReady{{ID: 5, Index: 9, UpTo: 9, Local: true}}},
+		{"under a lease, before the log is given", 11, false, 0, 8, false, nil},
+		{"when the lease is over", 10, false, 0, 9, false, nil},
+		{"under a lease, with a division to come", 11, true, 0, 9, false, nil},
+		{"by a round", 10, false, 8, 8, false, []KeysReady{{ID: 5, Index: 8, UpTo: 8}}},
+		{"by a round, with a division to come", 11, true, 8, 8, false, []KeysReady{{ID: 5, Index: 8, UpTo: 8}}},
+		{"by a round, before as much is given", 10, false, 9, 8, false, nil},
+		{"several keys by a round", 10, false, 8, 8, true, []KeysReady{{ID: 5, Index: 8, UpTo: 8, Exact: true}}},
 	} {
 		s := strictOrder{new(revealed)}
-		q := &keyRead{ReadKeys: ReadKeys{ID: 5, Keys: key("k")}, since: 10}
+		q := &keyRead{ReadKeys: ReadKeys{ID: 5, Keys: key("k")}, since: 10, together: tt.together}
 		if tt.answered > 0 {
 			q.confirmed(tt.answered)
 		}
@@ -70,6 +72,10 @@ func TestWhenAMemberReadsInStrictOrder(t *testing.T) {
 		got := s.mayRead(reading{positions: positions{handedOut: tt.handedOut, committed: 9}, now: 10, until: tt.until, unsettled: tt.unsettled, last: 9, patience: 1})
 		if !slices.Equal(got, tt.want) || len(s.reads) == len(tt.want) {
 			t.Errorf("%s: a read is answered %+v, and %d wait; want %+v", tt.name, got, len(s.reads), tt.want)
+		}
+		s.reads = nil
+		if got := s.mayRead(reading{positions: positions{handedOut: 9, committed: 9}, now: 10, last: 9, patience: 1}); len(got) > 0 {
+			t.Errorf("%s: a read that was answered is answered again, %+v", tt.name, got)
 		}
 	}
 }

@@ -79,7 +79,7 @@ func (w *writes) takeLate() *raftpb.Message {
 // is nothing that they would have to wait for.
 func (r *Replica) write(m *raftpb.Message) {
 	rec := Record{Entries: m.GetEntries(), HardState: r.writes.news}
-	if m.Term != nil && m.Commit != nil {
+	if m.Commit != nil { // or nothing of a hard state is there
 		rec.HardState = &raftpb.HardState{Term: m.Term, Vote: m.Vote, Commit: m.Commit}
 	}
 	if !raft.IsEmptySnap(m.GetSnapshot()) {

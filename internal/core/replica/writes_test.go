@@ -194,3 +194,33 @@ func TestToWhomAnAcknowledgmentGoes(t *testing.T) {
 		}
 	}
 }
+
+// A vote is made durable once: the same term and vote promise nothing that is not on its way.
+func TestAVoteIsWrittenOnce(t *testing.T) {
+	var w writes
+	vote := func(term, vote, commit uint64) *raftpb.HardState {
+		return &raftpb.HardState{Term: &term, Vote: &vote, Commit: &commit}
+	}
+	for _, tt := range []struct {
+		hard     *raftpb.HardState
+		promises bool
+	}{{vote(5, 0, 1), true}, {vote(5, 0, 2), false}, {vote(5, 2, 2), true}, {vote(5, 2, 3), false}, {vote(6, 2, 3), true}, {nil, false}} {
+		if got := w.promises(&Record{HardState: tt.hard}); got != tt.promises {
+			t.Errorf("the hard state %v promises something new: %v, want %v", tt.hard, got, tt.promises)
+		}
+	}
+}
+
+// Only a report for the leader goes to the other members as well. What is no acknowledgment to it has none.
+func TestOnlyReportsGoToAll(t *testing.T) {
+	r := keyReader(9)
+	r.leader, r.term = 2, 5
+	r.reads.electorate.follow(quorumlease.Memberships{{Index: 1, Voters: []machine.NodeID{1, 2, 3}}})
+	for typ, want := range map[raftpb.MessageType]int{raftpb.MsgVoteResp: 2, raftpb.MsgAppResp: 3} {
+		r.persists, r.writes = nil, writes{}
+		r.persist(&Record{}, []*raftpb.Message{{Type: typ.Enum(), From: new(uint64(1)), To: new(uint64(2)), Term: new(uint64(5)), Index: new(uint64(9))}})
+		if got := r.persists[0].Then; len(got) != want {
+			t.Errorf("with a %v to the leader, %d messages wait for the disk, want %d: %+v", typ, len(got), want, got)
+		}
+	}
+}

@@ -2,11 +2,13 @@ package etcd
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/tenure-lease/tenure"
@@ -92,4 +94,27 @@ func TestOpenOfNothing(t *testing.T) {
 	if l, err := Open(t.Context(), Config{}); l != nil || !errors.Is(err, clientv3.ErrNoAvailableEndpoints) {
 		t.Errorf("Open without an address returns %v, %v; want %v", l, err, clientv3.ErrNoAvailableEndpoints)
 	}
+}
+
+// TestBreakOfWhatEnds: of the tenures that are broken, one whose lease ends meanwhile is no failure, and the
+// others are broken still. No other is.
+func TestBreakOfWhatEnds(t *testing.T) {
+	c := &scripted{queue: queueOf(5, 6, 8)}
+	c.revoke = func() error {
+		if len(c.revoked) == 1 {
+			return rpctypes.ErrLeaseNotFound
+		}
+		return nil
+	}
+	scriptedTest(t, c, func(t *testing.T, l *Leaser) {
+		if err := l.Break(t.Context(), "n", []tenure.Holding{{Token: 5}, {Token: 8}}); err != nil {
+			t.Errorf("break: %v, want none of a tenure that has ended", err)
+		}
+		if got, want := c.revocations(), []clientv3.LeaseID{5, 8}; !slices.Equal(got, want) {
+			t.Errorf("the tenures of leases %v are broken, want %v", got, want)
+		}
+		if err := l.Break(t.Context(), "n", nil); err != nil || len(c.revocations()) != 2 {
+			t.Errorf("break of none: %v, and %v are broken", err, c.revocations())
+		}
+	})
 }

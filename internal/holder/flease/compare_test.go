@@ -91,6 +91,17 @@ func TestWhatIsTheMatterWithAPeer(t *testing.T) {
 			t.Errorf("%s: the matter is %v, want %q; of another peer it is %v", name, err, tt.want, p.troubles[3])
 		}
 	}
+	for name, tt := range map[string]struct {
+		cluster string
+		lives   []uint32
+	}{"ours": {"c", []uint32{77}}, "another": {"d", nil}} {
+		p.shelf.lives = nil
+		says = with(func(o *terms) { o.Cluster, o.Life = tt.cluster, 77 })
+		p.compare(2, nil)
+		if got := p.shelf.lives; !slices.Equal(got[2], tt.lives) || len(got) != len(tt.lives) {
+			t.Errorf("a peer of the cluster %q that lives its life 77 is compared with: the lives %v are noted, want %v of peer 2", name, got, tt.lives)
+		}
+	}
 	p.troubles = map[machine.NodeID]error{}
 	says = with(func(o *terms) { o.TMax = time.Hour })
 	if p.compare(3, other); len(p.troubles) != 0 {

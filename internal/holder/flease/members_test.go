@@ -60,6 +60,25 @@ func TestBadFiles(t *testing.T) {
 	if err != nil || m.String() != "epoch 7: 1=a:1 2=b:1" || len(m.Was) != 1 || m.Was[3] != "c:1" {
 		t.Errorf("%v, before %v, %v", m, m.Was, err)
 	}
+	// What is new of a list that is known already is shown at once: another epoch, or other members of the same.
+	for name, known := range map[string]engine.Members{
+		"another epoch":     {Epoch: 6, Addrs: m.Addrs},
+		"another address":   {Epoch: 7, Addrs: map[machine.NodeID]string{1: "a:1", 2: "b:2"}},
+		"a member is new":   {Epoch: 7, Addrs: map[machine.NodeID]string{1: "a:1"}},
+		"a member has left": {Epoch: 7, Addrs: map[machine.NodeID]string{1: "a:1", 2: "b:1", 3: "c:1"}},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if got, err := engine.FromFile(file)(ctx, known); err != nil || got.String() != m.String() {
+			t.Errorf("%s: known is %v, and the file shows %v, %v; want %v", name, known, got, err, m)
+		}
+	}
+	why := errors.New("the peer has ended")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	if got, err := engine.FromFile(file)(ctx, m); !errors.Is(err, why) || got.String() != m.String() {
+		t.Errorf("nothing is new when the peer ends: %v, %v; want %v and %v", got, err, m, why)
+	}
 }
 
 // TestMembersChange: a file gives the cluster a fourth and a fifth peer and takes the first two away.

@@ -297,6 +297,22 @@ func TestALeaseOfAClient(t *testing.T) {
 				k.t.Errorf("released: %+v", e)
 			}
 		},
+		"it is released while it waits": func(k *served) {
+			k.m.answer = func(int, uint64) flease.Report { return nil }
+			k.acquire(1, 0)
+			k.wantEvents()
+			k.say(request{Op: "release", ID: 1})
+			if e := k.wantEvents("released"); e.ID != 1 || e.Reason != "lost" {
+				k.t.Errorf("a claim that waits is released: %+v, want that it is not held", e)
+			}
+			k.p.driver.Do(func() {
+				k.p.handle([]flease.Report{flease.Acquired{ID: k.m.claims[0].ID, Token: 7, Deadline: k.clk.Now().Add(8 * time.Second), Until: 1 << 62}})
+			})
+			k.wantEvents("acquired") // by one who takes it for lost: it gives up by no longer naming it
+			if n := k.released(); n != 0 {
+				k.t.Errorf("a release that came while the claim waited gives %d leases back, want none", n)
+			}
+		},
 		"the wait is canceled": func(k *served) {
 			k.m.answer = func(int, uint64) flease.Report { return nil }
 			k.acquire(1, 0)

@@ -110,8 +110,10 @@ func (m *meeting) header() (register.Header, error) {
 	}
 	for _, o := range m.others {
 		switch {
-		case o.header.Of == m.of:
+		case o.header.Set == h.Set:
 			taken[o.header.Index] = true
+		case o.header.Of > 0:
+			return register.Header{}, fmt.Errorf("%s is one of another set: name only those of one set", o.addr)
 		case !errors.Is(o.err, register.ErrForeign): // an empty server has no place
 			return register.Header{}, fmt.Errorf("the server is empty, and its place in the set may be that of %s, which does not answer: have it answer first, or put an empty server in its place: %w", o.addr, o.err)
 		}

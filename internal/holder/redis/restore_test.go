@@ -12,6 +12,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/holder/storage"
 	"github.com/tenure-lease/tenure/internal/host/register"
 	"github.com/tenure-lease/tenure/internal/host/register/redis"
+	"github.com/tenure-lease/tenure/internal/machine"
 )
 
 // madeSet is a set of so many servers, with leases as short as may be.
@@ -25,6 +26,17 @@ func madeSet(t *testing.T, n int) (servers []*miniredis.Miniredis, cfg Config) {
 		t.Fatal(err)
 	}
 	return servers, cfg
+}
+
+// ofAnother makes a server one of another set, which has lost writes.
+func ofAnother(t *testing.T, h *miniredis.Miniredis, header register.Header) {
+	t.Helper()
+	h.FlushAll()
+	header.Set, header.Term, header.Delay, header.Drift = machine.ID{1}, time.Second, 40*time.Millisecond, 1
+	if err := redis.Init(t.Context(), redis.Options{Addr: h.Addr()}, header); err != nil {
+		t.Fatal(err)
+	}
+	h.HSet("{tenure}:store", "lost", "it was restarted")
 }
 
 // An empty server gets the place in its set that no other has, and none while that cannot be told.
@@ -48,6 +60,14 @@ func TestThePlaceOfARestoredServer(t *testing.T) {
 		{"one before it is empty as well", func(s []*miniredis.Miniredis, _ *Config) { s[0].FlushAll(); s[2].FlushAll() }, 2, 0, ""},
 		{"one that does not answer may have the place", func(s []*miniredis.Miniredis, _ *Config) { s[0].Close(); s[2].FlushAll() }, 2, 0, "its place in the set may be that of"},
 		{"one that does not answer, and it knows its own", func(s []*miniredis.Miniredis, _ *Config) { s[0].Close(); loses(s[2]) }, 2, 2, ""},
+		{"one of a larger set may stand where the server of the place should", func(s []*miniredis.Miniredis, _ *Config) {
+			ofAnother(t, s[0], register.Header{Of: 7, Index: 6})
+			s[2].FlushAll()
+		}, 2, 0, "is one of another set"},
+		{"one of another set may stand where the server of the place should", func(s []*miniredis.Miniredis, _ *Config) {
+			ofAnother(t, s[0], register.Header{Of: 5, Index: 2})
+			s[2].FlushAll()
+		}, 2, 0, "is one of another set"},
 		{"the server does not answer", func(s []*miniredis.Miniredis, _ *Config) { s[2].Close() }, 2, 0, "connection refused"},
 		{"not all are named", func(s []*miniredis.Miniredis, cfg *Config) { s[2].FlushAll(); cfg.Addrs = cfg.Addrs[:3] }, 2, 0, "the set has 5 servers, and 3 are given"},
 		{"all are empty", func(s []*miniredis.Miniredis, _ *Config) {

@@ -1,12 +1,17 @@
 package storage_test
 
 import (
+	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/holder/storage"
+	"github.com/tenure-lease/tenure/internal/host/register"
+	"github.com/tenure-lease/tenure/internal/machine"
+	"github.com/tenure-lease/tenure/internal/protocol/quorumregister"
 )
 
 // holders are those of a name.
@@ -102,6 +107,72 @@ func TestBreakOne(t *testing.T) {
 		}
 		if lost != 1 || x.Check() != nil {
 			t.Errorf("one of three was broken, and %d are lost; the next: %v", lost, x.Check())
+		}
+	})
+}
+
+// TestBreakBesideOthers: one of three is broken, and with it one of fewer slots that has ended meanwhile. The
+// others stay.
+func TestBreakBesideOthers(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		l, _ := newMemories(1, term, delay).open(t, storage.Options{})
+		gone := acquire(t, l, "s")
+		ended := holders(t, l, "s")
+		if err := gone.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var all []tenure.Lease
+		for range 3 {
+			x, err := l.TryAcquire(t.Context(), tenure.Claim{Name: "s", Slots: 3})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, x)
+		}
+		if err := l.Break(t.Context(), "s", append(holders(t, l, "s")[:1], ended...)); err != nil {
+			t.Errorf("break of one beside two others, and of one that has ended: %v", err)
+		}
+		time.Sleep(term)
+		for i, x := range all {
+			if broken := x.Check() != nil; broken != (i == 0) {
+				t.Errorf("the first of three was broken, and the one at %d: %v", i, x.Check())
+			}
+		}
+	})
+}
+
+// TestBreakThatCannotLook: while it cannot be seen that the named tenure is over, a break that found no room does not
+// say that it is.
+func TestBreakThatCannotLook(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		l, faults := newMemories(1, term, delay).open(t, storage.Options{})
+		var all []tenure.Lease
+		for range 2 {
+			x, err := l.TryAcquire(t.Context(), tenure.Claim{Name: "s", Slots: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, x)
+		}
+		first := holders(t, l, "s")[:1]
+		first[0].Slots = 1 // so that there is no room beside the second
+		var mu sync.Mutex
+		claims := map[machine.ID]bool{}
+		faults[0].Plan = func(op register.Op) register.Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			if _, enters := op.Op.(register.Enter); enters {
+				claims[op.Writer] = true
+			}
+			if _, looks := op.Op.(quorumregister.Query); !looks || claims[op.Writer] {
+				return register.None
+			}
+			return register.LostBefore
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 4*term)
+		defer cancel()
+		if err := l.Break(ctx, "s", first); err == nil {
+			t.Errorf("it cannot be seen that a tenure is over, and break says so; its holder: %v", all[0].Check())
 		}
 	})
 }

@@ -138,7 +138,9 @@ func TestTheLeaseOfAProcessThatEnded(t *testing.T) {
 				t.Errorf("one that %s: before, an onlooker sees %+v, %v; want nobody", what, s.Holders, err)
 			}
 			began := time.Now()
-			lease, err := next(t.Context(), l)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*term)
+			defer cancel()
+			lease, err := next(ctx, l)
 			if took := time.Since(began); err != nil || took > soon {
 				t.Fatalf("one that %s for the lease of a process that has ended gets it after %v, %v; want within %v", what, took, err, soon)
 			}

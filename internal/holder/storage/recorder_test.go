@@ -65,7 +65,9 @@ func isPut(op register.Op) bool { _, put := op.Op.(quorumregister.Put); return p
 
 func setRecord(t *testing.T, l *storage.Leaser, lease tenure.Lease, record string) {
 	t.Helper()
-	if err := l.SetRecord(t.Context(), lease, []byte(record)); err != nil {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*term)
+	defer cancel()
+	if err := l.SetRecord(ctx, lease, []byte(record)); err != nil {
 		t.Errorf("set the record %q: %v", record, err)
 	}
 }
@@ -233,6 +235,15 @@ func TestObsoleteRecords(t *testing.T) {
 		}
 		if !storage.Obsolete(second, first.Version.Writer) {
 			t.Error("a record that was replaced is not obsolete")
+		}
+		for format := range 256 {
+			if format == int(second.Data[0]) {
+				continue
+			}
+			other := machine.Value{Version: second.Version, Data: append([]byte{byte(format)}, second.Data[1:]...)}
+			if storage.Obsolete(other, first.Version.Writer) {
+				t.Errorf("of a register whose content has the unknown format %#x something is obsolete", format)
+			}
 		}
 	})
 }

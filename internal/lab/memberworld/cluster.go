@@ -29,6 +29,12 @@ type Spec struct {
 	Compacts bool
 	Suitors  int // clients that want the ID of a lease that is not renewed
 	Lockers  int // hosts whose processes take leases by internal/holder/etcd
+	// Users has users and rights in force. All clients are root, but for those whose rights come and go.
+	Users bool
+	// Forced has all members but one lost for good at the end, and that one begin another cluster.
+	Forced bool
+	// Behind has that member be cut off before, so that it lacks acknowledged writes for sure.
+	Behind bool
 	// Accountants are clients that move money between accounts, in transactions of several keys.
 	Accountants int
 	Faults      []world.Fault
@@ -100,6 +106,10 @@ type cluster struct {
 	terms     terms
 	lockers   *lockers
 
+	rights  rights
+	inForce chan struct{} // closed when users are
+	anew    atomic.Bool   // another cluster begins, with terms of its own
+
 	quiet     chan struct{} // closed when clients are to end
 	gone      chan struct{} // closed when all are
 	work      sync.WaitGroup
@@ -156,6 +166,11 @@ func (c *cluster) host(name string) *host {
 
 // client is a clientv3 client on a host of its own, of all members or of those named.
 func (c *cluster) client(name string, of ...*host) *clientv3.Client {
+	return c.clientAs(root, name, of...)
+}
+
+// clientAs is one that is a user, where there are users.
+func (c *cluster) clientAs(user, name string, of ...*host) *clientv3.Client {
 	if len(of) == 0 {
 		of = c.hosts
 	}
@@ -168,13 +183,17 @@ func (c *cluster) client(name string, of ...*host) *clientv3.Client {
 	for _, h := range of {
 		endpoints = append(endpoints, fmt.Sprintf("%s:%d", h.name, clientPort))
 	}
+	options := []grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return dial(ctx, addr) }),
+	}
+	if c.spec.Users {
+		options = append(options, as(user)...)
+	}
 	cl, err := clientv3.New(clientv3.Config{
 		Endpoints: endpoints, Logger: zap.NewNop(),
 		DialKeepAliveTime: 5 * time.Second, DialKeepAliveTimeout: 3 * time.Second,
-		DialOptions: []grpc.DialOption{
-			grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return dial(ctx, addr) }),
-		},
+		DialOptions: options,
 	})
 	if err != nil {
 		panic(err) // a bad configuration

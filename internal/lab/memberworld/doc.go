@@ -16,6 +16,8 @@
 // then (the length of read leases, sizes of segments and of the log between snapshots; in some worlds a
 // newer version). Clients read and write three registers, hold leases and watch, and in some worlds one
 // compacts. In half of them clients move money between accounts, in transactions of several keys. In
+// some worlds users are in force: all clients have tokens, and two users are given the right to one key after the other and lose it
+// again, while they call. In some, all members but one are lost at the end, and that one begins another cluster. In
 // half of the worlds processes contend for leases by internal/holder/etcd, with clocks of their own; they die,
 // and stand still for longer than a lease. An operator adds, promotes, removes, replaces and moves
 // members, and changes the policy of read leases. For half a minute faults happen:
@@ -52,6 +54,10 @@
 //     that meets a compaction goes on behind it, and has missed no more than that;
 //   - compacted revisions cannot be read, and the others read as before;
 //   - no term has two leaders;
+//   - a user's call that begins after the acknowledgment of a revocation never succeeds, one with a right is never denied, and after
+//     a loss of power rights are as they were;
+//   - a cluster that begins anew has all acknowledged writes that the survivor knew, none that nobody made, and gives out revisions,
+//     and so tokens, beyond all that were told;
 //   - in the end the power of all machines fails at once: every member starts again, and all
 //     agreed writes are there;
 //   - goroutines, memory, connections and the list of

@@ -79,6 +79,9 @@ func draw(seed uint64) Spec {
 	if r := world.Rand(seed, "whether to upgrade"); r.IntN(4) == 0 && !s.Wild && !alone {
 		s.upgrade(r)
 	}
+	// An older version knows no users, and lockers log in to nothing.
+	s.Users = !s.Upgraded && s.Lockers == 0 && world.Rand(seed, "whether there are users").IntN(2) == 0
+	s.Forced = !s.Upgraded && world.Rand(seed, "whether to begin anew").IntN(3) == 0
 	return s
 }
 

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/crypto/bcrypt"
+
 	"github.com/tenure-lease/tenure/internal/host/clock"
 	"github.com/tenure-lease/tenure/internal/host/wal"
 	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
@@ -19,6 +21,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/lab/world/disk"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
+	"github.com/tenure-lease/tenure/internal/member/login"
 	"github.com/tenure-lease/tenure/internal/member/node"
 	"github.com/tenure-lease/tenure/internal/member/server"
 )
@@ -64,6 +67,7 @@ type flags struct {
 	tailBytes int
 	segment   int64
 	order     string // the policy of a new cluster
+	anew      bool   // --force-new-cluster
 	older     bool   // the version is one from before levels (package replica)
 }
 
@@ -202,12 +206,13 @@ func (h *host) config(l *life) server.Config {
 	peers[h.name] = h.url()
 	logger := slog.New(&traceLog{w: h.c.w, who: h.name, told: h.told})
 	return server.Config{
-		API: etcdapi.Config{WatchProgressInterval: 2 * time.Second, ReadLeaseChanges: etcdapi.ChangeOrder},
+		Logins: login.Config{Cost: bcrypt.MinCost},
+		API:    etcdapi.Config{WatchProgressInterval: 2 * time.Second, ReadLeaseChanges: etcdapi.ChangeOrder},
 		Node: node.Config{
 			Name: h.name, DataDir: dataDir, Peers: peers, ClusterToken: "world", Existing: h.existing,
 			ClientURLs: []string{fmt.Sprintf("http://%s:%d", h.name, clientPort)},
 			Dial:       h.c.net.Dialer(l.p),
-			ReadLease:  h.flags.order, ReadLeaseTTL: h.flags.readTTL, Older: h.flags.older,
+			ReadLease:  h.flags.order, ReadLeaseTTL: h.flags.readTTL, Older: h.flags.older, ForceNewCluster: h.flags.anew,
 			MaxTailBytes: h.flags.tailBytes, WAL: wal.Options{FS: h.disk.FS(l.p), SegmentBytes: h.flags.segment},
 			Now: func() machine.Now { return h.now(l.p) }, Look: h.look,
 			CorruptCheck: time.Second, // an alarm would end all writes, and so fail the world

@@ -21,7 +21,7 @@ type terms struct {
 // that all of them use.
 func (c *cluster) sample() {
 	c.terms.leader = map[uint64]uint64{}
-	for !c.over() {
+	for !c.over() && !c.anew.Load() {
 		c.judgeMemory(heap())
 		for _, h := range c.hosts {
 			srv := h.running()

@@ -47,7 +47,7 @@ func newCluster(w *world.World, spec Spec) *cluster {
 	}
 	c := &cluster{
 		w: w, spec: spec, net: network.New(w, spec.Way/10, spec.Way),
-		quiet: make(chan struct{}), gone: make(chan struct{}), jobs: make(chan job, 16),
+		quiet: make(chan struct{}), gone: make(chan struct{}), jobs: make(chan job, 16), inForce: make(chan struct{}),
 	}
 	for i := range spec.Members + spec.Spares {
 		c.hosts = append(c.hosts, newHost(c, fmt.Sprintf("m%d", i)))
@@ -88,6 +88,15 @@ func (c *cluster) play() {
 	if c.spec.Compacts {
 		c.work.Go(c.compact)
 	}
+	if c.spec.Users {
+		c.work.Go(c.enableUsers)
+		for _, user := range users {
+			c.work.Go(func() { c.grantor(user) })
+			for i := range 2 {
+				c.work.Go(func() { c.useRights(user, i) })
+			}
+		}
+	}
 	for i := range c.spec.Suitors {
 		c.work.Go(func() { c.runSuitors(i) })
 	}
@@ -100,6 +109,12 @@ func (c *cluster) play() {
 	c.w.Forgo()
 	c.pause(c.w.Calm() - c.w.Elapsed() + time.Second)
 	c.judge()
+	if c.settled != nil {
+		c.judgeRights("after a loss of power of all")
+	}
+	if c.settled != nil && c.spec.Forced {
+		c.forceAnew()
+	}
 	c.lockers.end() // a judge that has found something does not go on
 	if !c.resting() {
 		close(c.quiet)

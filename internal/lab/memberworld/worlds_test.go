@@ -27,6 +27,7 @@ var musts = []string{
 	"elections", "requests not answered", "leases seen to end", "leases found ended", "leases revoked",
 	"leases of a wanted ID", "renewals", "progress told", "events told", "watches judged", "logs compared",
 	"acknowledged writes found", "histories decided", "returns of all", "leases on time", "acquisitions", "releases", "loses", "takeovers", "killed", "periods", "done in this period", "compactions", "upgrades", "watches behind a compaction", "reads of what is compacted",
+	"calls after a revocation", "calls with a right", "rights found as they were", "clusters begun anew", "acknowledged writes that the survivor did not know",
 	"transfers", "statements audited", "demands refused", "changes: move", "changes: static/key", "changes: quorum/key", "changes: cost/key",
 }
 

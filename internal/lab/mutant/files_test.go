@@ -17,7 +17,6 @@ var unplanted = map[string]string{
 	"cmd/tenure/snapshot.go":             "it names commands, and no more",
 	"internal/member/etcdapi/compact.go": "it hands a request on, and no more",
 	"internal/protocol/flease/trace.go":  "nothing but simulations reads it",
-	"internal/core/replica/logger.go":    "nothing reads it",
 }
 
 // notShipped reports whether a file is none that users rely on: simulations, measurements, tools, kits for tests,

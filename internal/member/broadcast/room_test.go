@@ -121,6 +121,46 @@ func TestTheEndLetsGoOfWhatWaitsForRoom(t *testing.T) {
 	})
 }
 
+// What memory forgets makes room: whatever waited for it goes on.
+func TestWhatIsForgottenMakesRoom(t *testing.T) {
+	n := quiet(t, func(c *Config) { c.MemoryBytes = 1000 })
+	n.mu.Lock()
+	first := n.ram + Position(len(n.log)) + 1
+	n.remember(Message{Position: first, Payload: make([]byte, memoryFactor*n.cfg.memoryBytes()+1)})
+	waits, went := make(chan struct{}), make(chan struct{})
+	go func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		close(waits) // nobody else has the lock before it waits
+		n.awaitRoom()
+		close(went)
+	}()
+	n.mu.Unlock()
+	<-waits
+	n.forget(first)
+	select {
+	case <-went:
+	case <-time.After(10 * time.Second):
+		t.Error("all is forgotten, and what waited for room waits on")
+		n.room.Broadcast()
+	}
+}
+
+// A call that has ended waits for nothing, and others that wait for the same message wait on.
+func TestACallThatHasEndedIsForgotten(t *testing.T) {
+	k := key{machine.ID{1}, 2}
+	one, two := &waiter{key: k}, &waiter{key: k}
+	n := &Node{waiting: map[key][]*waiter{k: {one, two}}}
+	n.removeWaiter(one)
+	if got := n.waiting[k]; len(got) != 1 || got[0] != two {
+		t.Errorf("of two calls that wait one has ended, and %d wait: %v; want the other", len(got), got)
+	}
+	n.removeWaiter(two)
+	if len(n.waiting) > 0 {
+		t.Errorf("both calls have ended, and something is kept of them: %v", n.waiting)
+	}
+}
+
 // Memory has nothing of before another member's state, and a bound that is counted from there.
 func TestMemoryBehindAState(t *testing.T) {
 	n := &Node{cfg: Config{Logger: slog.New(slog.DiscardHandler)}, delivered: delivered{more: make(chan struct{})}}

@@ -113,10 +113,11 @@ func TestJoinedEnds(t *testing.T) {
 		t.Errorf("a founder: got %v", err)
 	}
 	n.joined = make(chan struct{}) // as that of one that joins
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := n.Joined(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("a context that has ended: got %v", err)
+	why := errors.New("the operator has left")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	if err := n.Joined(ctx); !errors.Is(err, why) {
+		t.Errorf("a context that has ended: got %v, want why it has", err)
 	}
 	n.fail(ErrRemoved)
 	if err := n.Joined(t.Context()); !errors.Is(err, ErrRemoved) {

@@ -15,7 +15,7 @@ import (
 // unary guards the calls that have one answer.
 func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	if isEtcdMethod(info.FullMethod) {
-		requireLeader, err := admit(ctx)
+		requireLeader, err := s.admit(ctx, false)
 		if err != nil {
 			return nil, err
 		}
@@ -49,7 +49,7 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	defer cancel(nil)
 	defer context.AfterFunc(s.streaming, func() { cancel(context.Cause(s.streaming)) })()
 	if isEtcdMethod(info.FullMethod) {
-		requireLeader, err := admit(ctx)
+		requireLeader, err := s.admit(ctx, true)
 		if err != nil {
 			return err
 		}
@@ -73,11 +73,16 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 // isEtcdMethod reports whether a method is of an etcd service. Those of gRPC itself always answer.
 func isEtcdMethod(method string) bool { return !strings.HasPrefix(method, "/grpc.") }
 
-// admit reads the metadata that etcd's clients send.
-func admit(ctx context.Context) (requireLeader bool, err error) {
-	if v := metadata.ValueFromIncomingContext(ctx, rpctypes.MetadataClientAPIVersionKey); len(v) > 0 && !utf8.ValidString(v[0]) {
+// admit reads the metadata that etcd's clients send, and counts the call.
+func (s *Server) admit(ctx context.Context, stream bool) (requireLeader bool, err error) {
+	version := noVersion
+	if v := metadata.ValueFromIncomingContext(ctx, rpctypes.MetadataClientAPIVersionKey); len(v) > 0 {
+		version = v[0]
+	}
+	if !utf8.ValidString(version) {
 		return false, rpctypes.ErrGRPCInvalidClientAPIVersion
 	}
+	s.requests.count(version, stream)
 	v := metadata.ValueFromIncomingContext(ctx, rpctypes.MetadataRequireLeaderKey)
 	return len(v) > 0 && v[0] == rpctypes.MetadataHasLeader, nil
 }

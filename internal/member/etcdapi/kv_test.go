@@ -194,7 +194,7 @@ func TestBackendErrors(t *testing.T) {
 func TestClientVersion(t *testing.T) {
 	for version, want := range map[string]error{"3.7.3": nil, "\xff": rpctypes.ErrGRPCInvalidClientAPIVersion} {
 		ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("client-api-version", version))
-		if _, err := admit(ctx); err != want {
+		if _, err := new(Server).admit(ctx, false); err != want {
 			t.Errorf("version %q: %v, want %v", version, err, want)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // ErrCells says that a text is no list of keys and their holders.
-var ErrCells = errors.New("who holds which keys")
+var ErrCells = errors.New("holders of keys")
 
 // readLeaseServer is the one service that is ours and not etcd's.
 type readLeaseServer struct {

@@ -34,6 +34,7 @@ type Server struct {
 	raising    sync.Mutex          // of an alarm
 	health     *health.Server
 	traffic    traffic
+	requests   requests
 	slow       slow
 	streaming  context.Context // ends with EndStreams
 	endStreams context.CancelCauseFunc

@@ -20,7 +20,7 @@ import (
 
 // newGateway serves etcd's gRPC API in JSON, by calls over a connection to the member itself. The
 // calls pass everything that others do: limits, permissions, metrics.
-func newGateway(conn grpc.ClientConnInterface, limits Limits) (http.Handler, error) {
+func newGateway(conn grpc.ClientConnInterface, limits Limits, origins []string) (http.Handler, error) {
 	mux := gw.NewServeMux(
 		gw.WithMarshalerOption(gw.MIMEWildcard, &gw.HTTPBodyMarshaler{Marshaler: &gw.JSONPb{
 			MarshalOptions:   protojson.MarshalOptions{UseProtoNames: true},
@@ -43,7 +43,8 @@ func newGateway(conn grpc.ClientConnInterface, limits Limits) (http.Handler, err
 			return nil, fmt.Errorf("gateway: %w", err)
 		}
 	}
-	return limited(mux, limits), nil
+	g := limited(mux, limits)
+	return g.sockets(origins, g), nil
 }
 
 // token passes the token of a request on, as clients of gRPC pass theirs.

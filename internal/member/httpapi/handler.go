@@ -70,7 +70,7 @@ func Probes(c Config) http.Handler { return probes(c) }
 func New(c Config) (http.Handler, error) {
 	mux := probes(c)
 	if c.Gateway != nil {
-		gateway, err := newGateway(c.Gateway, c.Limits)
+		gateway, err := newGateway(c.Gateway, c.Limits, c.Origins)
 		if err != nil {
 			return nil, err
 		}

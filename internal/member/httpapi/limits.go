@@ -69,7 +69,7 @@ type gate struct {
 	next                   http.Handler
 }
 
-func limited(next http.Handler, l Limits) http.Handler {
+func limited(next http.Handler, l Limits) *gate {
 	l = l.withDefaults()
 	return &gate{l, semaphore.NewWeighted(l.Calls), semaphore.NewWeighted(l.BodiesBytes), semaphore.NewWeighted(l.AnswersBytes), next}
 }

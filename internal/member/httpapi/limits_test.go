@@ -15,7 +15,7 @@ import (
 // behind serves what is behind a gate.
 func behind(t *testing.T, l Limits, next http.HandlerFunc) (*httptest.Server, *gate) {
 	t.Helper()
-	g := limited(next, l).(*gate)
+	g := limited(next, l)
 	s := httptest.NewServer(g)
 	t.Cleanup(s.Close)
 	return s, g

@@ -76,10 +76,7 @@ func (s *Simple) find(shown string) (replica.Token, bool) {
 func placeOf(shown string) (place, bool) {
 	secret, end, _ := strings.Cut(shown, ".")
 	index, err := strconv.ParseUint(end, 10, 64)
-	if err != nil || secret == "" {
-		return place{}, false
-	}
-	return place{digest(secret), index}, true
+	return place{digest(secret), index}, err == nil
 }
 
 // forget drops the tokens whose time is over, and the oldest if there are too many.

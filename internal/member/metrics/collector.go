@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"math"
 	"strconv"
 	"time"
 
@@ -9,8 +8,10 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"github.com/tenure-lease/tenure/internal/host/peer"
+	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 	"github.com/tenure-lease/tenure/internal/member/node"
 	"github.com/tenure-lease/tenure/internal/member/watch"
+	"github.com/tenure-lease/tenure/internal/state/alarm"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
@@ -29,11 +30,15 @@ type Source interface {
 	// Unsynced reports whether the member leaves out the syncs of its disk.
 	Unsynced() bool
 	WatchStats() watch.Stats
-	// Size is that of the state in bytes, Quota what it may be, 0 if there is no bound.
+	// Size is that of the state in bytes, SizeInUse without its history, Quota what it may be, 0 if there is no bound.
 	Size() int64
+	SizeInUse() int64
 	Quota() int64
 	// Traffic is the bytes of messages from clients and to them.
 	Traffic() (received, sent uint64)
+	// ClientRequests are the calls of clients, and Alarms those that are on.
+	ClientRequests() []etcdapi.ClientRequests
+	Alarms() *alarm.State
 	// Short reports whether memory is short.
 	Short() bool
 }
@@ -99,85 +104,6 @@ func (c *collector) status() (st node.Status, ok bool) {
 	}
 }
 
-// A figure is one number of a moment.
-type figure struct {
-	desc  *prometheus.Desc
-	kind  prometheus.ValueType
-	value func(*moment) float64
-	asked bool // it needs the status
-}
-
-func yes(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-const (
-	gauge   = prometheus.GaugeValue
-	counter = prometheus.CounterValue
-)
-
-func plain(kind prometheus.ValueType, name, help string, value func(*moment) float64) figure {
-	return figure{desc: prometheus.NewDesc(name, help, nil, nil), kind: kind, value: value}
-}
-
-// asking is a figure that only the member's stepping goroutine knows.
-func asking(kind prometheus.ValueType, name, help string, value func(*moment) float64) figure {
-	f := plain(kind, name, help, value)
-	f.asked = true
-	return f
-}
-
-// read is a count of answered reads, by how they were confirmed.
-func read(by string, value func(*moment) float64) figure {
-	return figure{desc: prometheus.NewDesc("tenure_reads_total", "Linearizable reads that were answered, by what confirmed them: this member's read lease, a round that it made as the leader, or a question to the leader.", nil, prometheus.Labels{"by": by}), kind: counter, value: value}
-}
-
-var figures = []figure{
-	plain(gauge, "etcd_server_has_leader", "1 if a leader is known.", func(m *moment) float64 { return yes(m.leader != 0) }),
-	plain(gauge, "etcd_server_is_leader", "1 if this member leads.", func(m *moment) float64 { return yes(m.leader == m.ID()) }),
-	plain(gauge, "etcd_server_is_learner", "1 if this member has no vote.", func(m *moment) float64 { return yes(m.learner) }),
-	plain(counter, "etcd_server_leader_changes_seen_total", "Times that this member learned of another leader.", func(m *moment) float64 { return float64(m.figures.LeaderChanges) }),
-	plain(counter, "etcd_server_proposals_failed_total", "Requests whose outcome was not known in time.", func(m *moment) float64 { return float64(m.figures.Failed) }),
-	plain(gauge, "etcd_server_proposals_pending", "Requests that wait to be replicated.", func(m *moment) float64 { return float64(m.figures.Pending) }),
-	asking(gauge, "etcd_server_proposals_committed_total", "The index of the last committed entry.", func(m *moment) float64 { return float64(m.status.Commit) }),
-	asking(gauge, "etcd_server_proposals_applied_total", "The index of the last entry that is in the state.", func(m *moment) float64 { return float64(m.status.Applied) }),
-	plain(gauge, "etcd_server_quota_backend_bytes", "Bytes that the state may have; +Inf without a bound.", func(m *moment) float64 {
-		if q := m.Quota(); q > 0 {
-			return float64(q)
-		}
-		return math.Inf(1)
-	}),
-	plain(gauge, "etcd_mvcc_db_total_size_in_bytes", "Bytes of the state, history included.", func(m *moment) float64 { return float64(m.Size()) }),
-	plain(gauge, "etcd_mvcc_db_total_size_in_use_in_bytes", "The same: memory is given back as history is compacted.", func(m *moment) float64 { return float64(m.Size()) }),
-	plain(counter, "etcd_network_client_grpc_received_bytes_total", "Bytes of messages from clients.", func(m *moment) float64 { return float64(m.received) }),
-	plain(counter, "etcd_network_client_grpc_sent_bytes_total", "Bytes of messages to clients.", func(m *moment) float64 { return float64(m.sent) }),
-	plain(gauge, "etcd_debugging_mvcc_keys_total", "Keys that exist.", func(m *moment) float64 { return float64(m.stats.Keys) }),
-	plain(gauge, "etcd_debugging_mvcc_watcher_total", "Watches.", func(m *moment) float64 { return float64(m.watches.Watchers) }),
-	plain(gauge, "etcd_debugging_mvcc_slow_watcher_total", "Watches that are behind and read from the log.", func(m *moment) float64 { return float64(m.watches.Behind) }),
-	plain(gauge, "etcd_debugging_mvcc_current_revision", "The revision of the visible state.", func(m *moment) float64 { return float64(m.revision) }),
-	plain(gauge, "etcd_debugging_mvcc_compact_revision", "The revision of the last compaction.", func(m *moment) float64 { return float64(m.compactRevision) }),
-	plain(gauge, "tenure_versions", "Versions of keys that are kept.", func(m *moment) float64 { return float64(m.stats.Versions) }),
-	plain(gauge, "tenure_leases", "Leases that exist.", func(m *moment) float64 { return float64(m.stats.Leases) }),
-	plain(gauge, "tenure_pending_request_bytes", "Bytes of requests that wait to be replicated.", func(m *moment) float64 { return float64(m.figures.PendingBytes) }),
-	plain(gauge, "tenure_watch_queued_bytes", "Bytes of events that wait in memory for slow watchers.", func(m *moment) float64 { return float64(m.watches.Bytes) }),
-	plain(gauge, "tenure_raft_term", "The term of the leader.", func(m *moment) float64 { return float64(m.term) }),
-	asking(gauge, "tenure_raft_log_bytes", "Bytes of the log in memory.", func(m *moment) float64 { return float64(m.status.TailBytes) }),
-	asking(gauge, "tenure_released_index", "The index of the last entry that clients may see.", func(m *moment) float64 { return float64(m.status.ReadLeases.Released) }),
-	asking(gauge, "tenure_releases_held_entries", "Committed entries that wait for holders of read leases.", func(m *moment) float64 { return float64(m.status.ReadLeases.Held) }),
-	asking(gauge, "tenure_releases_held_seconds", "For how long the first of them waits.", func(m *moment) float64 { return m.status.ReadLeases.HeldFor.Seconds() }),
-	asking(gauge, "tenure_read_lease_held", "1 if this member may answer linearizable reads by itself.", func(m *moment) float64 { return yes(m.status.ReadLeases.Left != 0) }),
-	asking(gauge, "tenure_read_lease_holders", "Read leases that this member knows of.", func(m *moment) float64 { return float64(len(m.status.ReadLeases.Holdings)) }),
-	read("lease", func(m *moment) float64 { return float64(m.local) }),
-	read("round", func(m *moment) float64 { return float64(m.rounds) }),
-	read("leader", func(m *moment) float64 { return float64(m.forwarded) }),
-	plain(gauge, "tenure_memory_short", "1 while writes and large reads are refused for lack of memory.", func(m *moment) float64 { return yes(m.Short()) }),
-	plain(gauge, "tenure_unsynced", "1 if this member does not sync its disk.", func(m *moment) float64 { return yes(m.Unsynced()) }),
-	plain(gauge, "tenure_clock_doubted", "1 while this machine's clock is not trusted.", func(m *moment) float64 { return yes(m.doubted) }),
-}
-
 // A collector reads the figures of a member.
 type collector struct {
 	source Source
@@ -185,11 +111,14 @@ type collector struct {
 	rtt    *prometheus.HistogramVec
 }
 
-// Figures of the connections to other members.
+// Figures that have labels or buckets.
 var (
 	peerSent     = prometheus.NewDesc("etcd_network_peer_sent_bytes_total", "Bytes that were sent to a member.", []string{"To"}, nil)
 	peerReceived = prometheus.NewDesc("etcd_network_peer_received_bytes_total", "Bytes that were received from a member.", []string{"From"}, nil)
 	peerFailures = prometheus.NewDesc("etcd_network_peer_sent_failures_total", "Messages to a member that were dropped.", []string{"To"}, nil)
+	requests     = prometheus.NewDesc("etcd_server_client_requests_total", "Calls of clients, by the version of the API that they name.", []string{"type", "client_api_version"}, nil)
+	alarms       = prometheus.NewDesc("etcd_debugging_server_alarms", "1 for each alarm that is on.", []string{"server_id", "alarm_type"}, nil)
+	ttls         = prometheus.NewDesc("etcd_debugging_lease_ttl_total", "Seconds for which leases were granted.", nil, nil)
 	peerActive   = prometheus.NewDesc("etcd_network_active_peers", "1 if messages to a member can be sent.", []string{"Local", "Remote"}, nil)
 )
 
@@ -205,7 +134,7 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	for _, f := range figures {
 		out <- f.desc
 	}
-	for _, d := range []*prometheus.Desc{peerSent, peerReceived, peerFailures, peerActive} {
+	for _, d := range []*prometheus.Desc{peerSent, peerReceived, peerFailures, peerActive, requests, alarms, ttls} {
 		out <- d
 	}
 	c.rtt.Describe(out)
@@ -234,4 +163,24 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 	c.rtt.Collect(out)
+	c.labelled(m, out)
+}
+
+func (c *collector) labelled(m *moment, out chan<- prometheus.Metric) {
+	for _, r := range c.source.ClientRequests() {
+		kind := "unary"
+		if r.Stream {
+			kind = "stream"
+		}
+		out <- prometheus.MustNewConstMetric(requests, counter, float64(r.Count), kind, r.Version)
+	}
+	for _, a := range c.source.Alarms().List(pb.AlarmType_NONE) {
+		out <- prometheus.MustNewConstMetric(alarms, gauge, 1, strconv.FormatUint(a.MemberID, 16), a.Alarm.String())
+	}
+	count, sum, within := m.figures.Counts.TTLs.Told()
+	buckets := make(map[float64]uint64, len(within))
+	for i, n := range within {
+		buckets[float64(uint64(1)<<i)] = n
+	}
+	out <- prometheus.MustNewConstHistogram(ttls, count, float64(sum), buckets)
 }

@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,8 +24,10 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/core/replica"
 	"github.com/tenure-lease/tenure/internal/host/peer"
+	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 	"github.com/tenure-lease/tenure/internal/member/node"
 	"github.com/tenure-lease/tenure/internal/member/watch"
+	"github.com/tenure-lease/tenure/internal/state/alarm"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
@@ -43,24 +46,48 @@ func (m member) Status() (node.Status, bool) {
 	if m.hangs != nil {
 		<-m.hangs
 	}
-	return node.Status{Commit: 31, Applied: 32, TailBytes: 33, ReadLeases: replica.ReadLeaseStatus{Released: 34, Held: 35, HeldFor: 36 * time.Second, Left: 1}}, true
+	return node.Status{Commit: 31, Applied: 32, TailBytes: 33, ReadLeases: replica.ReadLeaseStatus{Released: 34, Held: 35, HeldFor: 36 * time.Second, Left: 1}, Renewals: 37, Expired: 38}, true
 }
 func (member) Stats() kv.Stats { return kv.Stats{Keys: 41, Versions: 42, Leases: 43} }
 func (member) View() kv.View   { return kv.New().View() }
 func (member) Figures() node.Figures {
-	return node.Figures{LeaderChanges: 51, Failed: 52, Pending: 53, PendingBytes: 54}
+	return node.Figures{LeaderChanges: 51, Failed: 52, Pending: 53, PendingBytes: 54, Slow: 55, Counts: counts()}
 }
 func (member) PeerStats(id uint64) peer.Stats {
 	return peer.Stats{Connected: true, RTT: 300 * time.Microsecond, BytesSent: 60, StreamBytesSent: 1, BytesReceived: 70, StreamBytesReceived: 2, MessagesDropped: 62}
 }
 func (member) ReadCounts() (local, rounds, forwarded uint64) { return 71, 72, 73 }
 func (member) Clock() (node.ClockReport, bool)               { return node.ClockReport{}, true }
-func (member) WatchStats() watch.Stats                       { return watch.Stats{Watchers: 81, Behind: 82, Bytes: 83} }
-func (member) Unsynced() bool                                { return true }
-func (member) Size() int64                                   { return 91 }
-func (m member) Quota() int64                                { return m.quota }
-func (member) Traffic() (received, sent uint64)              { return 93, 94 }
-func (member) Short() bool                                   { return true }
+func (member) WatchStats() watch.Stats {
+	return watch.Stats{Streams: 80, Watchers: 81, Behind: 82, Bytes: 83, Pending: 84, Events: 85}
+}
+func (member) Unsynced() bool   { return true }
+func (member) Size() int64      { return 91 }
+func (member) SizeInUse() int64 { return 90 }
+func (member) Alarms() *alarm.State {
+	raised, _, _ := alarm.New().Apply(&pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, MemberID: 0xc, Alarm: pb.AlarmType_NOSPACE})
+	return raised
+}
+func (member) ClientRequests() []etcdapi.ClientRequests {
+	return []etcdapi.ClientRequests{{Version: "3.7", Count: 95}, {Version: "3.7", Stream: true, Count: 96}}
+}
+
+// counts are of a store that has done something of each kind.
+func counts() *kv.Counts {
+	c := new(kv.Counts)
+	for i, n := range []*atomic.Uint64{&c.Ranges, &c.Puts, &c.Deletes, &c.Txns, &c.PutBytes, &c.Revoked} {
+		n.Store(uint64(101 + i))
+	}
+	s := kv.New()
+	s.Counts = c
+	for id, ttl := range []int64{3, 5, 60} {
+		s.Grant(int64(id)+1, ttl)
+	}
+	return c
+}
+func (m member) Quota() int64                   { return m.quota }
+func (member) Traffic() (received, sent uint64) { return 93, 94 }
+func (member) Short() bool                      { return true }
 
 var services = map[string]grpc.ServiceInfo{"etcdserverpb.KV": {Methods: []grpc.MethodInfo{{Name: "Range"}, {Name: "RangeStream", IsServerStream: true}}}}
 
@@ -115,7 +142,27 @@ etcd_server_proposals_committed_total 31
 etcd_server_proposals_applied_total 32
 etcd_server_quota_backend_bytes 92
 etcd_mvcc_db_total_size_in_bytes 91
-etcd_mvcc_db_total_size_in_use_in_bytes 91
+etcd_mvcc_db_total_size_in_use_in_bytes 90
+etcd_mvcc_range_total 101
+etcd_mvcc_put_total 102
+etcd_mvcc_delete_total 103
+etcd_mvcc_txn_total 104
+etcd_debugging_mvcc_total_put_size_in_bytes 105
+etcd_debugging_lease_granted_total 3
+etcd_debugging_lease_revoked_total 106
+etcd_debugging_lease_renewed_total 37
+etcd_debugging_server_lease_expired_total 38
+etcd_debugging_lease_ttl_total_bucket{le="2"} 0
+etcd_debugging_lease_ttl_total_bucket{le="4"} 1
+etcd_debugging_lease_ttl_total_bucket{le="8.388608e+06"} 3
+etcd_debugging_lease_ttl_total_sum 68
+etcd_server_client_requests_total{client_api_version="3.7",type="unary"} 95
+etcd_server_client_requests_total{client_api_version="3.7",type="stream"} 96
+etcd_debugging_server_alarms{alarm_type="NOSPACE",server_id="c"} 1
+etcd_server_slow_apply_total 55
+etcd_debugging_mvcc_watch_stream_total 80
+etcd_debugging_mvcc_pending_events_total 84
+etcd_debugging_mvcc_events_total 85
 etcd_network_client_grpc_received_bytes_total 93
 etcd_network_client_grpc_sent_bytes_total 94
 etcd_debugging_mvcc_keys_total 41

@@ -2,6 +2,7 @@ package node
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,6 +15,9 @@ import (
 // anewRevisions is by how much a cluster that begins anew raises the revision. The members that are lost may
 // have given out later ones than this member knows, and their clients go by them: as fencing tokens, and in watches.
 const anewRevisions = 1_000_000_000
+
+// ErrAborted is returned by Start if Config.Abort ended it.
+var ErrAborted = errors.New("node: the start was ended before it was over")
 
 // beginAnew makes the data directory that of the only member of another cluster, which begins with what this
 // directory knows: etcd's --force-new-cluster. See the package comment.
@@ -50,7 +54,11 @@ func (n *Node) beginAnew() error {
 		return fmt.Errorf("node: begin a new cluster from %s: %w", dir, err)
 	}
 	for until := began.Add(quorumlease.Bound(quorumlease.MaxTTL)); n.cfg.mono() < until; {
-		time.Sleep(min(until.Sub(n.cfg.mono()), n.cfg.HeartbeatInterval))
+		select {
+		case <-n.cfg.Abort:
+			return ErrAborted // the former data is as it was
+		case <-time.After(min(until.Sub(n.cfg.mono()), n.cfg.HeartbeatInterval)):
+		}
 	}
 	if err := commitAnew(dir, n.cfg.WAL); err != nil {
 		return fmt.Errorf("node: begin a new cluster from %s: %w", dir, err)

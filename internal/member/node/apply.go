@@ -159,7 +159,11 @@ func (a *applier) warn(e *raftpb.Entry, began time.Time) {
 		return
 	}
 	now := time.Now()
-	if took := now.Sub(began); took >= bound && now.Sub(a.warned) >= time.Second {
+	took := now.Sub(began)
+	if took >= bound {
+		a.n.slow.Add(1)
+	}
+	if took >= bound && now.Sub(a.warned) >= time.Second {
 		a.warned = now
 		a.n.logger.Warn("an entry took long to apply", "index", e.GetIndex(), "bytes", len(e.GetData()), "took", took, "bound", bound)
 	}

@@ -105,6 +105,9 @@ type Config struct {
 	// one a second. Default never.
 	WarnApply time.Duration
 
+	// Abort, if closed, ends a Start with ForceNewCluster that waits for read leases to run out, by ErrAborted.
+	Abort <-chan struct{}
+
 	// Fail is called once, on a goroutine of its own, if the node cannot go on. Then a
 	// write to disk failed, the log holds an entry that this version does not know, the
 	// other members refuse this one, or its data directory has lost earlier promises. The

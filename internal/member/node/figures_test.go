@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
 	"github.com/tenure-lease/tenure/internal/core/replica"
 	"github.com/tenure-lease/tenure/internal/host/peer"
 	"github.com/tenure-lease/tenure/internal/machine"
@@ -83,5 +85,34 @@ func TestForcedWritesAreTold(t *testing.T) {
 	}
 	if got := c.nodes[0].PeerStats(77); got != (peer.Stats{}) {
 		t.Errorf("a member that is not there has figures %+v", got)
+	}
+}
+
+// A member counts what it does, and the entries that take long.
+func TestFiguresOfRequests(t *testing.T) {
+	cfg := single(t, t.TempDir())
+	cfg.WarnApply = 1
+	n, err := Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Stop()
+	for range 3 {
+		if _, err := n.Propose(t.Context(), &pb.PutRequest{Key: []byte("key")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := n.Barrier(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.View().Range(&pb.RangeRequest{Key: []byte("key")}); err != nil {
+		t.Fatal(err)
+	}
+	got := n.Figures()
+	if puts, ranges := got.Counts.Puts.Load(), got.Counts.Ranges.Load(); puts != 3 || ranges != 1 {
+		t.Errorf("%d puts and %d ranges are counted, want 3 and 1", puts, ranges)
+	}
+	if got.Slow < 1 { // requests may share an entry
+		t.Errorf("%d slow entries are counted, want some", got.Slow)
 	}
 }

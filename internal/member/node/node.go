@@ -44,11 +44,13 @@ type Node struct {
 	published
 	reads      reads
 	leadership atomic.Pointer[leadership]
-	// leaderChanges and failed are counted for Figures.
-	leaderChanges, failed atomic.Uint64
-	snapshots             snapshotting
-	refusals              refusals
-	hashing               atomic.Bool // for another member
+	// leaderChanges, failed, slow and counts are for Figures.
+	leaderChanges, failed, slow atomic.Uint64
+	counts                      kv.Counts
+	snapshots                   snapshotting
+	refusals                    refusals
+	traces                      traces
+	hashing                     atomic.Bool // for another member
 	lifecycle
 }
 
@@ -154,7 +156,7 @@ func Start(cfg Config) (_ *Node, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("node: open data directory: %w", err)
 	}
-	n.storage.synced = cfg.Synced
+	n.storage.synced = n.synced
 	id = n.storage.identity
 	n.id, n.cluster = machine.NodeID(id.Member), id.Cluster
 	if len(id.Founders) > 0 {
@@ -194,7 +196,7 @@ func Start(cfg Config) (_ *Node, err error) {
 func (n *Node) restart(log replica.Log, boot uint64, earlier time.Duration) (err error) {
 	state := replica.NewApplier(n.id, boot)
 	state.Found(replica.FoundedBy(n.founders))
-	state.Store().Pause = runtime.Gosched
+	state.Store().Pause, state.Store().Counts = runtime.Gosched, &n.counts
 	if n.cfg.Older {
 		state.Older()
 	}

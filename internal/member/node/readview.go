@@ -10,6 +10,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/core/replica"
 	"github.com/tenure-lease/tenure/internal/core/visibility"
 	"github.com/tenure-lease/tenure/internal/member/caller"
+	"github.com/tenure-lease/tenure/internal/member/span"
 	"github.com/tenure-lease/tenure/internal/state/keyspan"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
@@ -52,6 +53,13 @@ func (st *state) permitted(ctx context.Context, request proto.Message) (kv.View,
 }
 
 func (n *Node) readState(ctx context.Context, request proto.Message) (*state, error) {
+	if span.On(ctx) {
+		return n.readTraced(ctx, request)
+	}
+	return n.readFresh(ctx, request)
+}
+
+func (n *Node) readFresh(ctx context.Context, request proto.Message) (*state, error) {
 	if order := n.order.Load(); !byKey(order) {
 		local, err := n.barrier(ctx)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/core/replica"
 	"github.com/tenure-lease/tenure/internal/member/caller"
+	"github.com/tenure-lease/tenure/internal/member/span"
 	"github.com/tenure-lease/tenure/internal/state/auth"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -55,6 +56,13 @@ func (n *Node) Propose(ctx context.Context, req proto.Message) (proto.Message, e
 
 // propose replicates an encoded request.
 func (n *Node) propose(ctx context.Context, body []byte) (result, error) {
+	if span.On(ctx) {
+		return n.proposeTraced(ctx, body)
+	}
+	return n.replicate(ctx, body)
+}
+
+func (n *Node) replicate(ctx context.Context, body []byte) (result, error) {
 	if len(body) > maxRequestBytes {
 		return result{}, rpctypes.ErrGRPCRequestTooLarge
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coder/websocket"
 	"google.golang.org/grpc/codes"
 )
 
@@ -269,7 +270,8 @@ func TestMetricsAreTheMembers(t *testing.T) {
 	for _, at := range []string{endpoints[0], metrics.Addr().String()} {
 		_, body := get(t, g.http, "http://"+at+"/metrics")
 		for _, line := range []string{
-			"etcd_server_has_leader 1\n", "etcd_server_is_leader 1\n", "etcd_debugging_mvcc_keys_total 1\n", "etcd_server_quota_backend_bytes 1.048576e+06\n",
+			"etcd_server_has_leader 1\n", "etcd_server_is_leader 1\n", "etcd_debugging_mvcc_keys_total 1\n", "etcd_mvcc_put_total 1\n",
+			`etcd_server_client_requests_total{client_api_version="unknown",type="unary"} 1` + "\n", "etcd_server_quota_backend_bytes 1.048576e+06\n",
 			`grpc_server_handled_total{grpc_code="OK",grpc_method="Put",grpc_service="etcdserverpb.KV",grpc_type="unary"} 1` + "\n",
 		} {
 			if !strings.Contains(body, line) {
@@ -308,5 +310,40 @@ func TestStopWaitsForCallsByHTTP(t *testing.T) {
 	}
 	if w.begin() {
 		t.Error("a server that has ended begins to answer")
+	}
+}
+
+// A websocket carries a watch, and ends with the member.
+func TestWatchByWebsocket(t *testing.T) {
+	servers, endpoints := start(t, 1)
+	g := gatewayOf(t, endpoints[0])
+	c, _, err := websocket.Dial(t.Context(), "ws://"+endpoints[0]+"/v3/watch", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.CloseNow()
+	next := func() (out object) {
+		t.Helper()
+		_, text, err := c.Read(t.Context())
+		if err != nil || json.Unmarshal(text, &out) != nil {
+			t.Fatalf("a message of the websocket: %q, %v", text, err)
+		}
+		return out["result"].(object)
+	}
+	for _, watched := range []string{"a", "b"} {
+		if err := c.Write(t.Context(), websocket.MessageText, []byte(`{"create_request":{"key":"`+b64(watched)+`"}}`)); err != nil {
+			t.Fatal(err)
+		}
+		if next()["created"] != true {
+			t.Errorf("the watch of %s was not created", watched)
+		}
+		g.want("/v3/kv/put", `{"key":"`+b64(watched)+`","value":"`+b64("1")+`"}`)
+		if events, _ := next()["events"].([]any); len(events) != 1 {
+			t.Errorf("the watch of %s told %d events, want 1", watched, len(events))
+		}
+	}
+	servers[0].Stop() // would wait for ever
+	if _, _, err := c.Read(t.Context()); err == nil {
+		t.Error("the websocket outlives its member")
 	}
 }

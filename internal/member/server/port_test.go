@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -194,6 +196,35 @@ func TestAHeadWithoutEndIsCut(t *testing.T) {
 	here.Close()
 	if n := <-sent; !errors.Is(err, errLongHead) && n >= 1000 {
 		t.Errorf("%d KiB before a call were read, %v, want %v", 16*n, err, errLongHead)
+	}
+}
+
+// Headers that a client has compressed have a bound too, as they are when unpacked: what stands behind it is not
+// looked at. A few bytes may unpack to as much as a member has.
+func TestHeadersAreBoundedUnpacked(t *testing.T) {
+	for name, tt := range map[string]struct {
+		times int // of a header of 4,000 bytes
+		want  bool
+	}{"a few headers": {4, true}, "many headers": {40, false}} {
+		here, there := net.Pipe()
+		go func() {
+			go io.Copy(io.Discard, there)
+			var block bytes.Buffer
+			packed := hpack.NewEncoder(&block)
+			for range tt.times {
+				packed.WriteField(hpack.HeaderField{Name: "x", Value: strings.Repeat("x", 4000)})
+			}
+			packed.WriteField(hpack.HeaderField{Name: "content-type", Value: "application/grpc"})
+			framer := http2.NewFramer(there, nil)
+			framer.WriteSettings()
+			framer.WriteSettingsAck()
+			framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true})
+		}()
+		got, err := (&guest{Conn: here}).callsGRPC(0, 10*time.Second)
+		here.Close()
+		if got != tt.want {
+			t.Errorf("%s of 4,000 bytes before the content type: taken for gRPC is %v, %v; want %v", name, got, err, tt.want)
+		}
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/member/login"
 	"github.com/tenure-lease/tenure/internal/member/metrics"
 	"github.com/tenure-lease/tenure/internal/member/node"
+	"github.com/tenure-lease/tenure/internal/member/tracing"
 )
 
 // Config describes a Server.
@@ -41,6 +42,8 @@ type Config struct {
 	Metrics []net.Listener
 	// Figures says what of the member is measured. Its Versions are those of the API.
 	Figures metrics.Config
+	// Tracing says where traces of calls go.
+	Tracing tracing.Config
 	// ClientTLS, if set, is asked of clients.
 	ClientTLS *tls.Config
 	// Logins says how users log in. Its zero value means etcd's defaults.
@@ -82,6 +85,7 @@ type Server struct {
 	logger  *slog.Logger
 	memory  *memory
 	figures *metrics.Metrics
+	traces  *tracing.Traces
 	handler http.Handler
 	self    *grpc.ClientConn // the gateway's
 	// strangers are connections whose handshake is not done.
@@ -92,7 +96,7 @@ type Server struct {
 
 // Start starts the node and serves clients. It returns before the member has
 // found its cluster; see node.Node.Ready.
-func Start(cfg Config) (*Server, error) {
+func Start(cfg Config) (_ *Server, err error) {
 	if len(cfg.Clients) == 0 {
 		if cfg.Node.PeerListener != nil {
 			cfg.Node.PeerListener.Close()
@@ -114,6 +118,19 @@ func Start(cfg Config) (*Server, error) {
 	if cfg.Node.Synced == nil {
 		cfg.Node.Synced = figures.Synced
 	}
+	traces, err := tracing.Open(cfg.Tracing, cmp.Or(cfg.Node.Logger, slog.Default()))
+	if err != nil {
+		if cfg.Node.PeerListener != nil {
+			cfg.Node.PeerListener.Close()
+		}
+		cfg.close()
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			traces.Close()
+		}
+	}()
 	n, err := node.Start(cfg.Node)
 	if err != nil {
 		cfg.close()
@@ -125,7 +142,7 @@ func Start(cfg Config) (*Server, error) {
 		cfg.close()
 		return nil, err
 	}
-	s := &Server{Node: n, logger: cfg.Node.Logger, figures: figures}
+	s := &Server{Node: n, logger: cfg.Node.Logger, figures: figures, traces: traces}
 	if s.logger == nil {
 		s.logger = slog.Default()
 	}
@@ -137,7 +154,7 @@ func Start(cfg Config) (*Server, error) {
 	}
 	s.api = etcdapi.New(backend{n}, api)
 	patience := cmp.Or(cfg.handshake, handshakePatience)
-	opts := append(figures.Options(), s.api.Options()...) // the calls that the API refuses count, too
+	opts := slices.Concat(traces.Options(), figures.Options(), s.api.Options()) // the calls that the API refuses count, too
 	s.grpc = grpc.NewServer(append(opts, grpc.ConnectionTimeout(patience), grpc.Creds(introduction{}))...)
 	s.api.Register(s.grpc)
 	if err := figures.Add(source{n, s, api.QuotaBytes}, s.grpc.GetServiceInfo()); err != nil {
@@ -289,6 +306,7 @@ func (s *Server) Stop() {
 	s.Node.Stop()
 	s.figures.Remove()
 	s.done.Wait()
+	s.traces.Close()
 }
 
 // usersOf is where logins look for users: the node, as soon as there is one. Nobody logs in before.

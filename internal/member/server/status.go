@@ -27,12 +27,17 @@ type member interface {
 // size and do not expect zero.
 const emptySize = 4096
 
+// sizes returns the bytes of a state with its history, and those that would be left of it if it were compacted now.
+func sizes(of kv.Stats) (size, inUse int64) {
+	return of.Bytes + emptySize, of.Bytes - of.History + emptySize
+}
+
 // statusOf is what a member says of itself.
 func statusOf(m member) etcdapi.Status {
 	st, ok := m.Status()
-	size := m.Stats().Bytes + emptySize
+	size, inUse := sizes(m.Stats())
 	out := etcdapi.Status{
-		CommittedIndex: st.Commit, AppliedIndex: st.Applied, IsLearner: st.Learner, Size: size, SizeInUse: size,
+		CommittedIndex: st.Commit, AppliedIndex: st.Applied, IsLearner: st.Learner, Size: size, SizeInUse: inUse,
 	}
 	if m.View().Revision() == 0 {
 		out.Errors = append(out.Errors, "tenure: this member does not know yet which part of its state may be seen")

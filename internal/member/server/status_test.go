@@ -33,7 +33,7 @@ func (m scripted) Unsynced() bool { return m.unsafe }
 func (m scripted) ID() uint64                                    { return 1 }
 func (m scripted) Members() []*pb.Member                         { return m.members }
 func (m scripted) Status() (node.Status, bool)                   { return m.status, !m.stopped }
-func (m scripted) Stats() kv.Stats                               { return kv.Stats{Bytes: 1000} }
+func (m scripted) Stats() kv.Stats                               { return kv.Stats{Bytes: 1000, History: 300} }
 func (m scripted) View() kv.View                                 { return m.view }
 func (m scripted) Clock() (node.ClockReport, bool)               { return m.clock, m.doubted }
 func (m scripted) RoundTrip(id uint64) time.Duration             { return time.Duration(id) * time.Millisecond }
@@ -43,40 +43,40 @@ func (m scripted) ReadCounts() (local, rounds, forwarded uint64) { return 10, 20
 // is, and what an operator should know.
 func TestStatusOfAMember(t *testing.T) {
 	shown := kv.New().View()
-	const size = 1000 + emptySize
+	const size, inUse = 1000 + emptySize, 700 + emptySize
 	for name, tt := range map[string]struct {
 		m    scripted
 		want etcdapi.Status
 	}{
 		"a voter": {
 			scripted{status: node.Status{Commit: 12, Applied: 11}, view: shown},
-			etcdapi.Status{CommittedIndex: 12, AppliedIndex: 11, Size: size, SizeInUse: size},
+			etcdapi.Status{CommittedIndex: 12, AppliedIndex: 11, Size: size, SizeInUse: inUse},
 		},
 		"a learner": {
 			scripted{status: node.Status{Commit: 12, Applied: 11, Learner: true}, view: shown},
-			etcdapi.Status{CommittedIndex: 12, AppliedIndex: 11, IsLearner: true, Size: size, SizeInUse: size},
+			etcdapi.Status{CommittedIndex: 12, AppliedIndex: 11, IsLearner: true, Size: size, SizeInUse: inUse},
 		},
 		"one that does not sync": {
 			scripted{view: shown, unsafe: true},
-			etcdapi.Status{Size: size, SizeInUse: size, Errors: []string{"tenure: this member does not sync its disk (--unsafe-no-fsync): a crash of its machine may lose acknowledged writes"}},
+			etcdapi.Status{Size: size, SizeInUse: inUse, Errors: []string{"tenure: this member does not sync its disk (--unsafe-no-fsync): a crash of its machine may lose acknowledged writes"}},
 		},
 		"one whose clock was odd": {
 			scripted{view: shown, clock: node.ClockReport{Doubts: 1, Last: "it went back"}},
-			etcdapi.Status{Size: size, SizeInUse: size},
+			etcdapi.Status{Size: size, SizeInUse: inUse},
 		},
 		"one whose clock is in doubt": {
 			scripted{view: shown, clock: node.ClockReport{Doubts: 1, Last: "it went back"}, doubted: true},
-			etcdapi.Status{Size: size, SizeInUse: size, Errors: []string{
+			etcdapi.Status{Size: size, SizeInUse: inUse, Errors: []string{
 				"tenure: the clock of this machine cannot be trusted, so this member reads by way of the leader: it went back",
 			}},
 		},
 		"one that has nothing to show": {
 			scripted{},
-			etcdapi.Status{Size: size, SizeInUse: size, Errors: []string{"tenure: this member does not know yet which part of its state may be seen"}},
+			etcdapi.Status{Size: size, SizeInUse: inUse, Errors: []string{"tenure: this member does not know yet which part of its state may be seen"}},
 		},
 		"one that has stopped": {
 			scripted{view: shown, stopped: true},
-			etcdapi.Status{Size: size, SizeInUse: size, Errors: []string{"tenure: this member is stopping"}},
+			etcdapi.Status{Size: size, SizeInUse: inUse, Errors: []string{"tenure: this member is stopping"}},
 		},
 	} {
 		if got := statusOf(tt.m); !reflect.DeepEqual(got, tt.want) {

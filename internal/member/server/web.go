@@ -26,6 +26,8 @@ type web struct {
 	server *http.Server
 	lane   *lane
 
+	cancel context.CancelFunc // of all calls: the server does not close websockets
+
 	mu    sync.Mutex
 	ended bool
 	calls sync.WaitGroup // that are being answered
@@ -37,12 +39,14 @@ type guestKey struct{}
 // newWeb serves a handler, and calls of gRPC that come on a connection whose first call was
 // another, as proxies mix them.
 func newWeb(handler http.Handler, calls *grpc.Server, handshake time.Duration, streams uint32, logger *slog.Logger) *web {
-	w := &web{lane: newLane()}
+	base, cancel := context.WithCancel(context.Background())
+	w := &web{lane: newLane(), cancel: cancel}
 	w.server = &http.Server{
 		ReadHeaderTimeout: handshake, IdleTimeout: idlePatience, MaxHeaderBytes: headerBytes,
 		ErrorLog:    slog.NewLogLogger(logger.Handler(), slog.LevelDebug), // mistakes are mostly the clients'
 		Protocols:   new(http.Protocols),
 		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: math.MaxInt32},
+		BaseContext: func(net.Listener) context.Context { return base },
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, guestKey{}, c) },
 		Handler: http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 			if !w.begin() {
@@ -92,6 +96,7 @@ func (w *web) end() {
 	w.ended = true
 	w.mu.Unlock()
 	w.server.Close()
+	w.cancel()
 	w.calls.Wait()
 }
 

@@ -63,6 +63,8 @@ type Hub struct {
 	closed  sync.Once
 	done    chan struct{} // the hub's goroutine has ended
 	queued  atomic.Int64  // bytes waiting on all streams
+	pending atomic.Int64  // events waiting there
+	sent    atomic.Uint64 // events that streams took to send them
 	// rights is closed, and another takes its place, when clients may have lost the right to their watches.
 	rights atomic.Pointer[chan struct{}]
 
@@ -70,7 +72,8 @@ type Hub struct {
 	mu       sync.Mutex
 	at       int64 // events up to this revision were handed out
 	synced   index // the watchers that have, on their queue, all up to at
-	watchers int   // living ones, synced or behind
+	streams  int
+	watchers int // living ones, synced or behind
 	behind   int
 	touched  []*watcher // those with a batch, during dispatch
 }
@@ -121,16 +124,22 @@ func (h *Hub) Close() {
 
 // Stats are figures for metrics.
 type Stats struct {
-	Watchers int   // watchers of all streams
-	Behind   int   // those of them that read from the log at present
-	Bytes    int64 // waiting on the queues of all streams
+	Streams  int
+	Watchers int    // watchers of all streams
+	Behind   int    // those of them that read from the log at present
+	Bytes    int64  // waiting on the queues of all streams
+	Pending  int64  // events that wait there
+	Events   uint64 // that were taken from all streams so far, to be sent
 }
 
 // Stats returns the present figures.
 func (h *Hub) Stats() Stats {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return Stats{Watchers: h.watchers, Behind: h.behind, Bytes: h.queued.Load()}
+	return Stats{
+		Streams: h.streams, Watchers: h.watchers, Behind: h.behind,
+		Bytes: h.queued.Load(), Pending: h.pending.Load(), Events: h.sent.Load(),
+	}
 }
 
 func (h *Hub) run() {

@@ -16,6 +16,7 @@ func (s *Stream) Next(ctx context.Context) (Response, error) {
 			r := s.pending[0]
 			s.pending[0] = Response{}
 			s.pending = s.pending[1:]
+			s.hub.sent.Add(uint64(len(r.Events)))
 			return r, nil
 		}
 		tick := s.ticks()
@@ -92,6 +93,8 @@ func (s *Stream) deliver(it item) (r Response, ok bool) {
 	case events:
 		r.Events = it.events
 		s.hub.queued.Add(-int64(it.size))
+		s.hub.pending.Add(-int64(len(it.events)))
+		s.hub.sent.Add(uint64(len(it.events)))
 	case behind:
 		// All that was queued for it is delivered: the log may go on from here.
 		w.late = true

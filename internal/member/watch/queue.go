@@ -119,6 +119,7 @@ func (s *Stream) offer(w *watcher) bool {
 		return false
 	}
 	s.hub.queued.Add(int64(w.size))
+	s.hub.pending.Add(int64(len(w.batch)))
 	revision := w.batch[len(w.batch)-1].KV.ModRevision
 	if !s.queue.merge(w, revision, w.batch, w.size) {
 		s.queue.push(item{kind: events, watcher: w, revision: revision, events: w.batch, size: w.size})

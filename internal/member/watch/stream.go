@@ -60,6 +60,9 @@ const maxControls = 64
 // NewStream returns a stream without watchers. Watchers that ask for it get a
 // progress report once per interval in which they got nothing else; 0 is never.
 func (h *Hub) NewStream(interval time.Duration) *Stream {
+	h.mu.Lock()
+	h.streams++
+	h.mu.Unlock()
 	return &Stream{
 		hub:      h,
 		progress: interval,
@@ -272,6 +275,8 @@ func (s *Stream) Close() {
 	}
 	clear(s.watchers)
 	h.queued.Add(-int64(s.queue.bytes))
+	h.pending.Add(-int64(s.queue.events))
+	h.streams--
 	s.queue = queue{}
 }
 

@@ -63,6 +63,8 @@ func TestCheckTxnOverlaps(t *testing.T) {
 		{"nested put under delete, failure branch", ops{deleteOp("a", "c"), either(nil, ops{putOp("b")})}, ErrDuplicateKey},
 		{"nested delete over put", ops{putOp("b"), txnOp(then(deleteOp("a", "c")))}, ErrDuplicateKey},
 		{"nested delete, then nested put", ops{txnOp(then(deleteOp("a", "c"))), txnOp(then(putOp("b")))}, ErrDuplicateKey},
+		{"several nested deletes, then nested puts", ops{txnOp(then(deleteOp("a", "b"), deleteOp("c", "d"), deleteOp("e", "f"))), txnOp(then(putOp("e")))}, ErrDuplicateKey},
+		{"nested deletes around, then a nested put", ops{txnOp(then(deleteOp("a", "b"), deleteOp("c", "d"))), txnOp(then(putOp("b")))}, nil},
 		{"nested delete of the other branch, then nested put", ops{either(nil, ops{deleteOp("a", "c")}), txnOp(then(putOp("b")))}, ErrDuplicateKey},
 		{"put beside a nested delete of the other branch", ops{either(nil, ops{deleteOp("a", "c")}), putOp("b")}, ErrDuplicateKey},
 		{"nested put, then nested delete", ops{txnOp(then(putOp("b"))), txnOp(then(deleteOp("a", "c")))}, nil},

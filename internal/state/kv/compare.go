@@ -11,14 +11,14 @@ import (
 // noKey is what a comparison sees when its range holds no key.
 var noKey mvccpb.KeyValue
 
-// holds reports whether all comparisons hold in the newest state.
-func (r reader) holds(compares []*pb.Compare) bool {
-	for _, c := range compares {
+// holds reports whether all comparisons hold in the newest state, and at how many it looked.
+func (r reader) holds(compares []*pb.Compare) (ok bool, looked int) {
+	for i, c := range compares {
 		if !r.compare(c) {
-			return false
+			return false, i + 1
 		}
 	}
-	return true
+	return true, len(compares)
 }
 
 // compare reports whether c holds for every key of its range. Without a key it

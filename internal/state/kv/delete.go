@@ -18,6 +18,10 @@ func (s *Store) DeleteRange(r *pb.DeleteRangeRequest) (*pb.DeleteRangeResponse, 
 
 // deleteRange makes a change that was checked and fills in the response.
 func (s *Store) deleteRange(r *pb.DeleteRangeRequest, out *pb.DeleteRangeResponse, header *pb.ResponseHeader) {
+	s.tally.deletes++
+	if r.PrevKv {
+		s.tally.ranges++
+	}
 	scan(&s.keys, r.Key, r.RangeEnd, func(it *item) bool {
 		old := it.live()
 		if old == nil {
@@ -40,6 +44,5 @@ func (s *Store) delete(it *item, old *version) {
 	v := &version{}
 	v.kv.Key, v.kv.ModRevision = old.kv.Key, s.next()
 	s.link(it, v)
-	s.stats.Keys--
 	s.detach(old.kv.Lease, it)
 }

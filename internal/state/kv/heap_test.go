@@ -3,6 +3,7 @@ package kv
 import (
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -100,11 +101,15 @@ func TestSizeOfTheHeap(t *testing.T) {
 			before := heap()
 			s := New()
 			fill(s)
-			real, counted := int64(heap()-before), s.View().Stats().Bytes
+			stats := s.View().Stats()
+			real, counted := int64(heap()-before), stats.Bytes
 			runtime.KeepAlive(s)
 			t.Logf("%d bytes of heap, counted as %d: %.2f", real, counted, float64(counted)/float64(real))
 			if counted < real*8/10 || counted > real*12/10 {
 				t.Errorf("%d bytes of heap are counted as %d", real, counted)
+			}
+			if strings.HasPrefix(name, "compacted") && stats.History > counted/100 {
+				t.Errorf("of a state that was compacted %d bytes of %d are history", stats.History, counted)
 			}
 		})
 	}

@@ -45,6 +45,10 @@ func (s *Store) Grant(id, ttl int64) error {
 	s.leases.Set(id, &lease{info: LeaseInfo{ID: id, TTL: max(ttl, 1)}, epoch: s.epoch})
 	s.leaseMoved = true
 	s.stats.addLease()
+	if s.Counts != nil {
+		s.Counts.Granted.Add(1)
+		s.Counts.TTLs.add(max(ttl, 1))
+	}
 	return nil
 }
 
@@ -63,9 +67,13 @@ func (s *Store) Revoke(id int64) error {
 	s.stats.removeLease()
 	l.keys.scan(func(it *item) bool {
 		s.delete(it, it.live())
+		s.tally.deletes++
 		return true
 	})
 	s.commit()
+	if s.Counts != nil {
+		s.Counts.Revoked.Add(1)
+	}
 	return nil
 }
 

@@ -219,6 +219,9 @@ func snapshot(t fataler, v View) []byte {
 
 func (p *pair) check(t *rapid.T) {
 	checkView(t, p.s.View(), p.m, false)
+	if st, want := p.s.View().Stats(), inUse(p.s); st.Bytes-st.History != want {
+		t.Fatalf("stats: %d bytes, %d of them history, and %d are in use", st.Bytes, st.History, want)
+	}
 	for _, k := range p.kept {
 		checkView(t, k.view, k.model, true)
 	}
@@ -227,6 +230,21 @@ func (p *pair) check(t *rapid.T) {
 			t.Fatalf("the snapshot of a pinned view changed:\n%x\n%x", got, pin.bytes)
 		}
 	}
+}
+
+// inUse adds up the bytes of the newest state.
+func inUse(s *Store) (bytes int64) {
+	s.keys.Scan(func(key string, it *item) bool {
+		if v := it.live(); v != nil {
+			bytes += bytesOfKey([]byte(key)) + v.bytes()
+		}
+		return true
+	})
+	s.leases.Scan(func(_ int64, l *lease) bool {
+		bytes += leaseBytes + l.keys.bytes()
+		return true
+	})
+	return bytes
 }
 
 // checkView compares all of a view with the model. An old view may have lost

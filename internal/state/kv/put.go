@@ -64,17 +64,20 @@ func (s *Store) put(r *pb.PutRequest, out *pb.PutResponse, header *pb.ResponseHe
 		}
 	} else {
 		kv.CreateRevision, kv.Version = kv.ModRevision, 1
-		s.stats.Keys++
 	}
 	s.link(it, v)
 	if !known {
 		s.keys.Set(text(kv.Key), it)
 		s.keysMoved = true
-		s.stats.addKey(kv.Key)
 	}
 	if lease != kv.Lease {
 		s.detach(lease, it)
 		s.attach(kv.Lease, it)
+	}
+	s.tally.puts++
+	s.tally.putBytes += uint64(len(kv.Key) + len(kv.Value))
+	if r.PrevKv || r.IgnoreValue || r.IgnoreLease {
+		s.tally.ranges++
 	}
 	header.Revision = s.next()
 	out.Header = header

@@ -226,7 +226,7 @@ func (s *Store) replay(kind byte, v *version, lastKey []byte) error {
 	} else {
 		kv.Key = it.key()
 	}
-	live := it.live()
+	newest, live := it.head.Load(), it.live()
 	switch kind {
 	case recordBase:
 		if bytes.Compare(kv.Key, lastKey) <= 0 || kv.ModRevision >= s.compact || !plausible(kv) {
@@ -237,23 +237,16 @@ func (s *Store) replay(kind byte, v *version, lastKey []byte) error {
 		if !s.follows(v, live) {
 			return corrupt("impossible event")
 		}
-		if old := it.head.Load(); old != nil {
-			v.prev.Store(old)
+		if newest != nil {
+			v.prev.Store(newest)
 		}
 		it.head.Store(v)
 		s.log.add(v)
 	}
 	if !known {
 		s.keys.Set(text(kv.Key), it)
-		s.stats.addKey(kv.Key)
 	}
-	if live != nil {
-		s.stats.Keys--
-	}
-	if !v.dead() {
-		s.stats.Keys++
-	}
-	s.stats.add(v)
+	s.stats.add(v, newest)
 	return nil
 }
 

@@ -7,6 +7,9 @@ type Stats struct {
 	Versions int64 // kept, tombstones included
 	Leases   int64
 	Bytes    int64
+	// History is the part of Bytes that a compaction at the newest revision would give back: versions that are
+	// not the newest of a key that exists, and deleted keys.
+	History int64
 }
 
 // Costs beside keys and values: a version fills its size class, a key has an item and its
@@ -18,18 +21,42 @@ const (
 	tiedBytes    = 56 // of a key of a lease that has several
 )
 
-func (s *Stats) add(v *version) {
+func (v *version) bytes() int64 { return versionBytes + int64(len(v.kv.Value)) }
+
+func bytesOfKey(key []byte) int64 { return keyBytes + int64(len(key)) }
+
+// add counts a version that takes the place of the newest one of its key, nil if there is none.
+func (s *Stats) add(v, newest *version) {
 	s.Versions++
-	s.Bytes += versionBytes + int64(len(v.kv.Value))
+	s.Bytes += v.bytes()
+	switch {
+	case newest == nil:
+		s.Bytes += bytesOfKey(v.kv.Key)
+	case newest.dead():
+		s.History -= bytesOfKey(v.kv.Key)
+	default:
+		s.History += newest.bytes()
+		s.Keys--
+	}
+	if v.dead() {
+		s.History += v.bytes() + bytesOfKey(v.kv.Key)
+	} else {
+		s.Keys++
+	}
 }
 
+// remove counts a version of the history that was given back.
 func (s *Stats) remove(v *version) {
 	s.Versions--
-	s.Bytes -= versionBytes + int64(len(v.kv.Value))
+	s.Bytes -= v.bytes()
+	s.History -= v.bytes()
 }
 
-func (s *Stats) addKey(key []byte)    { s.Bytes += keyBytes + int64(len(key)) }
-func (s *Stats) removeKey(key []byte) { s.Bytes -= keyBytes + int64(len(key)) }
+// removeKey counts a deleted key that was given back.
+func (s *Stats) removeKey(key []byte) {
+	s.Bytes -= bytesOfKey(key)
+	s.History -= bytesOfKey(key)
+}
 
 func (s *Stats) addLease() {
 	s.Leases++

@@ -21,6 +21,8 @@ type Store struct {
 	// request, so that a driver can let others run during a mass deletion. It must
 	// not call the Store's methods: the request is half done.
 	Pause func()
+	// Counts, if set, counts what this Store does and what its Views are asked.
+	Counts *Counts
 
 	keys     keyTree
 	leases   leaseTree
@@ -29,6 +31,7 @@ type Store struct {
 	compact  int64 // -1 before the first compaction
 	raised   int64 // the revision that a restore from a backup began with, which has no event; 0: none
 	stats    Stats
+	tally    tally // of the request that is running
 
 	changes    int64  // made by the request that is running, in revision+1
 	epoch      uint64 // counts publications of the lease tree, see Store.own
@@ -83,6 +86,7 @@ func (s *Store) View() View {
 	s.last.raised = s.raised
 	s.last.stats = s.stats
 	s.last.floor = s.floor
+	s.last.counts = s.Counts
 	return s.last
 }
 
@@ -100,6 +104,7 @@ func (s *Store) reader() reader {
 
 // commit ends a request: its changes become the next revision.
 func (s *Store) commit() {
+	s.tally.end(s.Counts)
 	if s.changes > 0 {
 		s.revision++
 		s.changes = 0
@@ -108,12 +113,13 @@ func (s *Store) commit() {
 
 // link makes v the newest version of its item and appends it to the log.
 func (s *Store) link(it *item, v *version) {
-	if old := it.head.Load(); old != nil {
+	old := it.head.Load()
+	if old != nil {
 		v.prev.Store(old)
 	}
 	it.head.Store(v)
 	s.log.add(v)
-	s.stats.add(v)
+	s.stats.add(v, old)
 	s.changes++
 	if s.changes%pauseEvery == 0 && s.Pause != nil {
 		s.Pause()

@@ -16,10 +16,12 @@ import (
 // deletions and ranges have headers with the revision at that point of the
 // transaction, those of nested transactions have an empty header, as in etcd.
 func (s *Store) Txn(r *pb.TxnRequest) (*pb.TxnResponse, error) {
-	out, _, err := runTxn(&txn{store: s, before: s.reader()}, r)
+	t := &txn{store: s, before: s.reader()}
+	out, _, err := runTxn(t, r)
 	if err != nil {
 		return nil, err
 	}
+	t.tally.end(s.Counts)
 	s.commit()
 	out.header.Revision = s.revision
 	return &out.response, nil
@@ -43,6 +45,7 @@ func runTxn(t *txn, r *pb.TxnRequest) (*txnReply, []bool, error) {
 type txn struct {
 	store  *Store // nil: on a View
 	before reader // the state before the transaction
+	tally  tally  // of the comparisons, and on a View of all
 
 	// From wipeFrom on all keys are deleted by an operation without an end,
 	// which checkOverlaps does not see.
@@ -73,7 +76,8 @@ func (c *course) branch(r *pb.TxnRequest) ([]*pb.RequestOp, bool) {
 // decide appends the turns of r to path.
 func (t *txn) decide(r *pb.TxnRequest, path []bool) []bool {
 	ops := r.Success
-	ok := t.before.holds(r.Compare)
+	ok, looked := t.before.holds(r.Compare)
+	t.tally.ranges += uint64(looked)
 	if !ok {
 		ops = r.Failure
 	}
@@ -154,6 +158,11 @@ func (t *txn) do(op *pb.RequestOp, c *course) *pb.ResponseOp {
 		reply, err := t.reader().rangeKeys(op.RequestRange)
 		if err != nil {
 			panic("kv: range fails after it was checked: " + err.Error())
+		}
+		if t.store == nil {
+			t.tally.ranges++
+		} else {
+			t.store.tally.ranges++
 		}
 		return reply.asOp()
 	case *pb.RequestOp_RequestPut:

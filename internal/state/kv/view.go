@@ -25,7 +25,8 @@ type View struct {
 	// floor is shared with the Store and rises before versions below it are
 	// unlinked. A reader that walked first and finds the floor at or below its
 	// revision afterwards has therefore seen all there was.
-	floor *atomic.Int64
+	floor  *atomic.Int64
+	counts *Counts // nil: nobody wants to know
 }
 
 // none tells the zero View.
@@ -63,6 +64,7 @@ func (v View) Range(r *pb.RangeRequest) (*pb.RangeResponse, error) {
 	if err := v.fresh(r.Revision); err != nil {
 		return nil, err
 	}
+	v.counts.read()
 	return &out.response, nil
 }
 
@@ -101,7 +103,8 @@ func (v View) Txn(r *pb.TxnRequest) (*pb.TxnResponse, error) {
 	if v.none() {
 		return nil, ErrNoState
 	}
-	out, path, err := runTxn(&txn{before: v.reader()}, r)
+	t := &txn{before: v.reader()}
+	out, path, err := runTxn(t, r)
 	if err != nil {
 		return nil, err
 	}
@@ -112,6 +115,7 @@ func (v View) Txn(r *pb.TxnRequest) (*pb.TxnResponse, error) {
 		return nil, err
 	}
 	out.header.Revision = v.revision
+	t.tally.end(v.counts)
 	return &out.response, nil
 }
 

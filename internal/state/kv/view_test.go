@@ -88,7 +88,7 @@ func TestStats(t *testing.T) {
 	grows := func(what string, by Stats) {
 		t.Helper()
 		now := s.View().Stats()
-		got := Stats{now.Keys - last.Keys, now.Versions - last.Versions, now.Leases - last.Leases, now.Bytes - last.Bytes}
+		got := Stats{now.Keys - last.Keys, now.Versions - last.Versions, now.Leases - last.Leases, now.Bytes - last.Bytes, now.History - last.History}
 		if got != by {
 			t.Errorf("%s: the figures change by %+v, want %+v", what, got, by)
 		}
@@ -102,7 +102,7 @@ func TestStats(t *testing.T) {
 	mustPut(t, s, "key", "value", 7)
 	grows("a key", key)
 	mustPut(t, s, "key", "another", 7)
-	grows("a version", Stats{Versions: 1, Bytes: versionBytes + 7})
+	grows("a version", Stats{Versions: 1, Bytes: versionBytes + 7, History: versionBytes + 5})
 	if err := s.Grant(8, 60); err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,9 @@ func TestStats(t *testing.T) {
 	if err := s.Revoke(7); err != nil {
 		t.Fatal(err)
 	}
-	grows("a lease with its key", Stats{Keys: -1, Versions: 1, Leases: -1, Bytes: versionBytes - leaseBytes})
+	grows("a lease with its key", Stats{Keys: -1, Versions: 1, Leases: -1, Bytes: versionBytes - leaseBytes, History: versionBytes + 7 + versionBytes + keyBytes + 3})
+	mustPut(t, s, "key", "", 0)
+	grows("a key that comes back", Stats{Keys: 1, Versions: 1, Bytes: versionBytes, History: -keyBytes - 3})
 }
 
 // A limit applies after sorting. For every order, target and filter, a range with a limit

@@ -83,7 +83,10 @@ func TestANewFileIsDurableBeforeItCounts(t *testing.T) {
 	f := &faulty{fail: func(step, path string, _ int) (int, error) {
 		if step == "write" || step == "sync" || step == "link" {
 			what := "the file"
-			if filepath.Base(path) == handlesDir {
+			switch path {
+			case b.dir:
+				what = "the store's names"
+			case filepath.Join(b.dir, handlesDir):
 				what = "the directory"
 			}
 			steps = append(steps, step+" "+what)
@@ -92,8 +95,29 @@ func TestANewFileIsDurableBeforeItCounts(t *testing.T) {
 	}}
 	b.files = f
 	do(t, b.open(), put("x", 1, 1, "one"))
-	if want := []string{"write the file", "sync the file", "link the file", "sync the directory"}; !slices.Equal(steps, want) {
+	if want := []string{"sync the store's names", "write the file", "sync the file", "link the file", "sync the directory"}; !slices.Equal(steps, want) {
 		t.Errorf("before the first write is acknowledged: %q, want %q", steps, want)
+	}
+}
+
+// To enter a register again, where its writer has a place, costs no write.
+func TestEnteredTwice(t *testing.T) {
+	b := newBench(t, InitOptions{})
+	writes := 0
+	b.files = &faulty{fail: func(step, _ string, _ int) (int, error) {
+		if step == "write" {
+			writes++
+		}
+		return 0, nil
+	}}
+	s := b.open()
+	enter := register.Op{Name: "x", Writer: writer(1), Op: register.Enter{}}
+	if do(t, s, enter); writes == 0 {
+		t.Error("a writer that enters gets no place")
+	}
+	writes = 0
+	if do(t, s, enter); writes > 0 {
+		t.Errorf("a writer that enters again costs %d writes, want none", writes)
 	}
 }
 

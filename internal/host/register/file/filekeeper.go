@@ -40,6 +40,9 @@ func (k fileKeeper) recover(s *Store) error {
 	h := &home{slots: n, id: s.nextID()}
 	h.place = handleName(h.id)
 	h.image = s.image(h, slots)
+	if err := k.dir.root(); err != nil {
+		return fmt.Errorf("make the names in %s durable: %w", s.path, advise(err))
+	}
 	var err error
 	if h.f, h.ident, err = k.dir.add(h.id, h.image); err != nil {
 		return fmt.Errorf("make a handle's file in %s: %w", k.dir.handles(), advise(err))

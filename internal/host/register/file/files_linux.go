@@ -44,19 +44,27 @@ func probe(path string) error {
 }
 
 func probeNFS(path string) error {
-	var st unix.Stat_t
-	if err := unix.Stat(path, &st); err != nil {
-		return &os.PathError{Op: "stat", Path: path, Err: err}
-	}
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	options, err := mountOptions(path)
 	if err != nil {
 		return err
 	}
-	device := fmt.Sprintf("%d:%d", unix.Major(st.Dev), unix.Minor(st.Dev))
-	if cachesNames(parseMounts(string(mounts), device)) {
+	if cachesNames(options) {
 		return fmt.Errorf("%s is on NFS, mounted so that this host caches names and attributes: mount it with noac (or actimeo=0,lookupcache=none)", path)
 	}
 	return nil
+}
+
+// mountOptions are those of the mount that a path is on.
+func mountOptions(path string) ([]string, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return nil, &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	return parseMounts(string(mounts), fmt.Sprintf("%d:%d", unix.Major(st.Dev), unix.Minor(st.Dev))), nil
 }
 
 // probeDirect tries direct I/O and looks whether it takes our blocks.

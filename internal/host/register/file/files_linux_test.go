@@ -1,9 +1,11 @@
 package file
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,5 +90,16 @@ func TestFilesystemsWithLifelines(t *testing.T) {
 		if localType(magic) != want {
 			t.Errorf("filesystem %#x: lifelines are there: %v, want %v", magic, !want, want)
 		}
+	}
+}
+
+// The options of a mount are found by the device of a path on it, which is written as the kernel writes it.
+func TestMountOptions(t *testing.T) {
+	options, err := mountOptions("/proc/self/mountinfo")
+	if err != nil || !slices.Contains(options, "rw") && !slices.Contains(options, "ro") {
+		t.Errorf("/proc is mounted with the options %q, %v; want rw or ro among them", options, err)
+	}
+	if _, err := mountOptions("/none/such"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a path that does not exist: %v, want %v", err, fs.ErrNotExist)
 	}
 }

@@ -359,3 +359,70 @@ func TestAStoreIsDurableWhenItIsMade(t *testing.T) {
 		t.Errorf("Init did %q, want %q", *w.steps, want)
 	}
 }
+
+// halfMade is a file system on which an Init ends just before its names are durable.
+type halfMade struct {
+	watched
+	why error
+}
+
+func (h halfMade) SyncDir(dir string) error {
+	if dir == h.dir && h.why != nil {
+		return h.why
+	}
+	return h.watched.SyncDir(dir)
+}
+
+// Whoever promises something in a store that an Init left behind makes the store's own names durable first, once. Else a
+// loss of power would take the store away, and leave its leases.
+func TestAStoreIsDurableBeforeItPromises(t *testing.T) {
+	w := watched{OS, t.TempDir(), new([]string)}
+	if err := Init(w.dir, testHeader, InitOptions{SingleHost: true, FS: halfMade{w, errBlind}}); !errors.Is(err, errBlind) {
+		t.Fatalf("Init that fails just before its names are durable: %v", err)
+	}
+	for _, tt := range []struct {
+		what string
+		why  error
+		err  error
+	}{
+		{"names that cannot be made durable", errBlind, errBlind},
+		{"a directory that must not be listed", fs.ErrPermission, nil},
+		{"a store that was left behind", nil, nil},
+	} {
+		s := openStore(t, w.dir, halfMade{w, tt.why})
+		*w.steps = nil
+		if r := s.Do([]register.Op{put("x", 1, 1, "1")})[0]; !errors.Is(r.Err, tt.err) || (r.Err == nil) != (tt.err == nil) {
+			t.Errorf("%s: a Put returns %v, want %v", tt.what, r.Err, tt.err)
+		}
+		steps := *w.steps
+		if rooted, linked := slices.Index(steps, "sync ."), slices.IndexFunc(steps, func(step string) bool { return strings.HasPrefix(step, "link ") }); tt.why == nil && (rooted < 0 || linked < rooted) {
+			t.Errorf("%s: a Put did %q, want its names durable before it has a name of its own", tt.what, steps)
+		}
+		if tt.why == nil {
+			*w.steps = nil
+			s.home.doubt = errBlind // it moves to another file
+			if r := s.Do([]register.Op{put("x", 2, 1, "2")})[0]; r.Err != nil || slices.Contains(*w.steps, "sync .") {
+				t.Errorf("%s: another Put, to a new file, did %q, %v; want the names made durable once", tt.what, *w.steps, r.Err)
+			}
+		}
+		s.Close()
+	}
+}
+
+// Only the traces of an Init that died may stand in a directory that gets a store.
+func TestWhatIsNoTraceOfAnInit(t *testing.T) {
+	for name, trace := range map[string]bool{
+		headerName + ".0" + temporary: true,
+		"lost+found":                  true,
+		headerName + ".bak":           false,
+		headerName + "0" + temporary:  false,
+		"x" + temporary:               false,
+		handlesDir:                    false, // a file
+	} {
+		dir := t.TempDir()
+		write(t, dir, name, []byte("x"))
+		if err := Check(dir, testHeader, InitOptions{SingleHost: true}); (err == nil) != trace || err != nil && !errors.Is(err, register.ErrForeign) {
+			t.Errorf("a directory with a file %s: %v; want it taken for an Init's trace: %v", name, err, trace)
+		}
+	}
+}

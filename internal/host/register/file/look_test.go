@@ -109,3 +109,46 @@ func TestWhatALookFinds(t *testing.T) {
 		t.Errorf("a place that was removed is known: %q, %d sights", l.order, len(l.sights))
 	}
 }
+
+// oneImage is a volume with one place.
+type oneImage struct {
+	volume
+	image []byte
+	areas bool
+}
+
+func (o oneImage) shared() bool              { return o.areas }
+func (o oneImage) open(string) (file, error) { return imageFile{bytes.NewReader(o.image)}, nil }
+
+type imageFile struct{ *bytes.Reader }
+
+func (imageFile) WriteAt([]byte, int64) (int, error) { return 0, errBlind }
+func (imageFile) Close() error                       { return nil }
+func (imageFile) sync() error                        { return nil }
+func (f imageFile) stat() (info, error) {
+	return info{ident: [2]uint64{1}, size: f.Size(), plain: true}, nil
+}
+
+// What was made for another set is refused, in a directory and on a device. An area that nobody has had is of no set.
+func TestPlacesOfAnotherSet(t *testing.T) {
+	ours, id := machine.ID{1}, machine.ID{7}
+	for _, areas := range []bool{true, false} {
+		for _, tt := range []struct {
+			head    handleHeader
+			refused bool
+		}{
+			{handleHeader{id: id, set: ours, slots: 1}, false},
+			{handleHeader{id: id, set: machine.ID{2}, slots: 1}, true},
+			{handleHeader{id: id, slots: 1}, true},
+			{handleHeader{slots: 1}, false},
+		} {
+			image := blankArea(1)
+			tt.head.encode(image)
+			l := &lookout{vol: oneImage{image: image, areas: areas}, set: ours, now: func() machine.Mono { return 1 }}
+			g := &sight{place: handleName(tt.head.id)}
+			if err := l.read(g, &l.bufs[0]); errors.Is(err, register.ErrMismatch) != tt.refused || err != nil != tt.refused {
+				t.Errorf("on a device %v: a place of handle %v, of set %v, is read with %v; want it refused: %v", areas, tt.head.id, tt.head.set, err, tt.refused)
+			}
+		}
+	}
+}

@@ -46,6 +46,8 @@ type directory struct {
 	sys   FS // for the header
 	// Users of the directory may use its files.
 	perm fs.FileMode
+	// rooted says that the names of the header and of the handles' directory are durable.
+	rooted bool
 }
 
 func (d *directory) header() string              { return filepath.Join(d.path, headerName) }
@@ -136,6 +138,20 @@ func (d *directory) discard(name string) error {
 		return nil
 	}
 	return err
+}
+
+// root makes the store's own names durable. The Init that made them may have died, or failed, just before it did so,
+// and without them a loss of power would take away what a handle has promised: a new store might be made
+// beside its leases. A user who must not list the directory relies on another's having done it.
+func (d *directory) root() error {
+	if d.rooted {
+		return nil
+	}
+	if err := d.files.syncDir(d.path); err != nil && !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	d.rooted = true
+	return nil
 }
 
 // add makes a new handle's file with these contents. Others see it only when it is

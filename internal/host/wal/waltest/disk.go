@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -16,7 +17,7 @@ type Disk struct {
 	mu   sync.Mutex
 	boot int  // counts crashes: processes of before are dead
 	dead bool // killed, and not crashed yet: so are those of now
-	dirs map[string]*dir
+	root *dir
 	lock map[string]bool
 }
 
@@ -24,15 +25,32 @@ type Disk struct {
 // leaves for certain, and the changes from the latter to the former.
 type dir struct {
 	names, durable map[string]*inode
-	pending        []func(map[string]*inode)
+	pending        []*edit
+}
+
+// edit is a change of names that is durable only after a SyncDir. One that moves a name to another directory is
+// pending in both, and becomes durable as a whole.
+type edit struct {
+	done bool
+	make func()
+}
+
+func (e *edit) apply() {
+	if !e.done {
+		e.done = true
+		e.make()
+	}
 }
 
 // inode is a file: its bytes as the page cache has them, and as of the last sync. The two
-// differ from dirty up to dirtyEnd only, and in length.
+// differ from dirty up to dirtyEnd only, and in length. Or it is a directory.
 type inode struct {
 	data, disk      []byte
 	dirty, dirtyEnd int
+	sub             *dir
 }
+
+func newDir() *dir { return &dir{names: map[string]*inode{}, durable: map[string]*inode{}} }
 
 // soil notes that the page cache was changed there.
 func (ino *inode) soil(from, to int) {
@@ -57,7 +75,7 @@ func (ino *inode) clean() {
 
 // NewDisk is an empty disk.
 func NewDisk() *Disk {
-	return &Disk{dirs: map[string]*dir{}, lock: map[string]bool{}}
+	return &Disk{root: newDir(), lock: map[string]bool{}}
 }
 
 // FS is the disk as a process sees it that starts now.
@@ -87,19 +105,31 @@ func (d *Disk) Crash(r *rand.Rand) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.end()
-	for _, path := range slices.Sorted(maps.Keys(d.dirs)) {
-		d.dirs[path].crash(r)
+	d.root.lose(r)
+	d.root.crash(r)
+}
+
+// lose draws which of the pending changes are there, in this directory and those below it as processes see them.
+func (d *dir) lose(r *rand.Rand) {
+	for _, e := range d.pending[:r.IntN(len(d.pending)+1)] {
+		e.apply()
+	}
+	d.pending = nil
+	for _, name := range slices.Sorted(maps.Keys(d.names)) {
+		if sub := d.names[name].sub; sub != nil {
+			sub.lose(r)
+		}
 	}
 }
 
 func (d *dir) crash(r *rand.Rand) {
-	for _, change := range d.pending[:r.IntN(len(d.pending)+1)] {
-		change(d.durable)
-	}
-	d.pending = nil
 	d.names = maps.Clone(d.durable)
 	for _, name := range slices.Sorted(maps.Keys(d.names)) {
-		d.names[name].crash(r)
+		if ino := d.names[name]; ino.sub != nil {
+			ino.sub.crash(r)
+		} else {
+			ino.crash(r)
+		}
 	}
 }
 
@@ -130,18 +160,65 @@ func (ino *inode) set(contents []byte) {
 // change makes a change that is durable only after a SyncDir.
 func (d *dir) change(apply func(names map[string]*inode)) {
 	apply(d.names)
-	d.pending = append(d.pending, apply)
+	d.pending = append(d.pending, &edit{make: func() { apply(d.durable) }})
+}
+
+// sync makes the changes durable.
+func (d *dir) sync() {
+	for _, e := range d.pending {
+		e.apply()
+	}
+	d.pending = nil
+}
+
+// move moves a name to another directory.
+func move(ino *inode, from *dir, name string, to *dir, as string) {
+	step := func(from, to map[string]*inode) {
+		delete(from, name)
+		to[as] = ino
+	}
+	step(from.names, to.names)
+	e := &edit{make: func() { step(from.durable, to.durable) }}
+	from.pending = append(from.pending, e)
+	if to != from {
+		to.pending = append(to.pending, e)
+	}
+}
+
+// look is a directory, nil if there is none. The lock is held.
+func (d *Disk) look(path string) *dir {
+	at := d.root
+	for name := range strings.SplitSeq(filepath.Clean(path), "/") {
+		if name == "" || name == "." {
+			continue
+		}
+		ino := at.names[name]
+		if ino == nil || ino.sub == nil {
+			return nil
+		}
+		at = ino.sub
+	}
+	return at
 }
 
 // at is a directory, made when it is first asked for. The lock is held.
 func (d *Disk) at(path string) *dir {
-	if d.dirs[path] == nil {
-		d.dirs[path] = &dir{names: map[string]*inode{}, durable: map[string]*inode{}}
+	at := d.root
+	for name := range strings.SplitSeq(filepath.Clean(path), "/") {
+		if name == "" || name == "." {
+			continue
+		}
+		ino := at.names[name]
+		if ino == nil {
+			ino = &inode{sub: newDir()}
+			at.names[name], at.durable[name] = ino, ino
+		}
+		at = ino.sub
 	}
-	return d.dirs[path]
+	return at
 }
 
-// find is a directory and the file of that path in it, nil if there is none. The
+// find is a directory and what has that path in it, nil if there is none. The
 // lock is held.
 func (d *Disk) find(path string) (*dir, *inode) {
 	in := d.at(filepath.Dir(path))
@@ -152,7 +229,7 @@ func (d *Disk) find(path string) (*dir, *inode) {
 func (d *Disk) ReadFile(path string) []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, ino := d.find(path); ino != nil {
+	if _, ino := d.find(path); ino != nil && ino.sub == nil {
 		return append([]byte{}, ino.data...)
 	}
 	return nil

@@ -21,7 +21,8 @@
 //     longer file has and that was not written is zeros.
 //   - Of the changes to a directory since its last SyncDir (files created,
 //     renamed, removed), the first few are there, in the order in which they
-//     were made. A file whose name is lost is lost.
+//     were made. A file whose name is lost is lost. A move to another directory is
+//     durable when either is synced, as a whole. A directory that is made stays.
 //   - All processes are dead: calls through an FS of before fail with
 //     ErrCrashed. Their locks are free.
 //

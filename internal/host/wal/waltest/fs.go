@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"github.com/tenure-lease/tenure/internal/host/wal"
 )
@@ -50,13 +51,15 @@ func (f *FS) enter(op, path string) (leave func(), err error) {
 // alive reports whether the process has not died. The lock is held.
 func (f *FS) alive() bool { return f.boot == f.disk.boot && !f.disk.dead }
 
-// MkdirAll does nothing: directories are there when they are asked for.
+// MkdirAll makes a directory, which a crash leaves.
 func (f *FS) MkdirAll(dir string) error {
 	leave, err := f.enter("mkdir", dir)
-	if err == nil {
-		leave()
+	if err != nil {
+		return err
 	}
-	return err
+	defer leave()
+	f.disk.at(dir)
+	return nil
 }
 
 // OpenFile opens a file, and makes or empties it as the os package's flags say. It makes none that
@@ -68,6 +71,9 @@ func (f *FS) OpenFile(path string, flag int, perm fs.FileMode) (wal.File, error)
 	}
 	defer leave()
 	d, ino := f.disk.find(path)
+	if ino != nil && ino.sub != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: syscall.EISDIR}
+	}
 	if ino == nil {
 		if flag&os.O_CREATE == 0 {
 			return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
@@ -99,7 +105,7 @@ func (f *FS) Open() []string {
 	return paths
 }
 
-// Rename renames a file within its directory.
+// Rename renames a file or a directory, within its directory or to another.
 func (f *FS) Rename(from, to string) error {
 	leave, err := f.enter("rename", to)
 	if err != nil {
@@ -110,14 +116,11 @@ func (f *FS) Rename(from, to string) error {
 	if ino == nil {
 		return &fs.PathError{Op: "rename", Path: from, Err: fs.ErrNotExist}
 	}
-	d.change(func(names map[string]*inode) {
-		delete(names, filepath.Base(from))
-		names[filepath.Base(to)] = ino
-	})
+	move(ino, d, filepath.Base(from), f.disk.at(filepath.Dir(to)), filepath.Base(to))
 	return nil
 }
 
-// Remove removes a file.
+// Remove removes a file, or a directory that is empty.
 func (f *FS) Remove(path string) error {
 	leave, err := f.enter("remove", path)
 	if err != nil {
@@ -127,6 +130,9 @@ func (f *FS) Remove(path string) error {
 	d, ino := f.disk.find(path)
 	if ino == nil {
 		return &fs.PathError{Op: "remove", Path: path, Err: fs.ErrNotExist}
+	}
+	if ino.sub != nil && len(ino.sub.names) > 0 {
+		return &fs.PathError{Op: "remove", Path: path, Err: syscall.ENOTEMPTY}
 	}
 	d.change(func(names map[string]*inode) { delete(names, filepath.Base(path)) })
 	return nil
@@ -139,7 +145,10 @@ func (f *FS) ReadDir(dir string) ([]string, error) {
 		return nil, err
 	}
 	defer leave()
-	return slices.Sorted(maps.Keys(f.disk.at(dir).names)), nil
+	if d := f.disk.look(dir); d != nil {
+		return slices.Sorted(maps.Keys(d.names)), nil
+	}
+	return nil, nil
 }
 
 // SyncDir makes the changes to a directory durable.
@@ -149,8 +158,7 @@ func (f *FS) SyncDir(dir string) error {
 		return err
 	}
 	defer leave()
-	d := f.disk.at(dir)
-	d.durable, d.pending = maps.Clone(d.names), nil
+	f.disk.at(dir).sync()
 	return nil
 }
 

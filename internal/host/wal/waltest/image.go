@@ -1,7 +1,7 @@
 package waltest
 
 import (
-	"maps"
+	"path/filepath"
 	"slices"
 )
 
@@ -13,14 +13,20 @@ func (d *Disk) Image() Image {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	img := Image{map[string]map[string][]byte{}}
-	for path, in := range d.dirs {
-		files := map[string][]byte{}
-		for name, ino := range in.names {
+	img.take("/", d.root)
+	return img
+}
+
+func (img Image) take(path string, in *dir) {
+	files := map[string][]byte{}
+	for name, ino := range in.names {
+		if ino.sub != nil {
+			img.take(filepath.Join(path, name), ino.sub)
+		} else {
 			files[name] = slices.Clone(ino.data)
 		}
-		img.dirs[path] = files
 	}
-	return img
+	img.dirs[path] = files
 }
 
 // Restore ends all processes and puts an image in the place of what the disk holds, all of
@@ -29,14 +35,14 @@ func (d *Disk) Restore(img Image) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.end()
-	d.dirs = map[string]*dir{}
+	d.root = newDir()
 	for path, files := range img.dirs {
 		in := d.at(path)
 		for name, contents := range files {
-			in.names[name] = &inode{}
-			in.names[name].set(contents)
+			ino := &inode{}
+			ino.set(contents)
+			in.names[name], in.durable[name] = ino, ino
 		}
-		in.durable = maps.Clone(in.names)
 	}
 }
 
