@@ -62,7 +62,10 @@ func (rl *readLeases) look(entries []*raftpb.Entry) {
 		if setsReads(e) {
 			rl.settings = append(rl.settings, e.GetIndex())
 		}
-		if cc, err := changeOf(e); changes(e) && err == nil {
+		if !changes(e) {
+			continue
+		}
+		if cc, err := changeOf(e); err == nil {
 			rl.count(rl.memberships.With(next(rl.memberships.Newest(), e.GetIndex(), cc)))
 		}
 	}

@@ -205,7 +205,7 @@ func (l *Ledger) Release(commit uint64) uint64 {
 
 // holders returns the lives that any report names and that are not known to be over.
 func (l *Ledger) holders() []Lifetime {
-	var list []Lifetime
+	list := make([]Lifetime, 0, len(l.members)+1) // a member that starts anew may be there twice
 	for i := range l.members {
 		for _, h := range l.members[i].report.Holders {
 			if !slices.Contains(list, h) && !l.over(h) {

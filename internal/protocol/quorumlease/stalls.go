@@ -62,7 +62,8 @@ func (s *Stalls) leastTime(member machine.NodeID) time.Duration {
 // stalled holder gets a new chance when it catches up with the committed log within a
 // quarter of a promise's length plus its least time.
 func (s *Stalls) Look(now machine.Mono, commit uint64, l *Ledger) []machine.NodeID {
-	for _, h := range l.holders() {
+	holders := l.holders()
+	for _, h := range holders {
 		has := l.has(h)
 		i := slices.IndexFunc(s.marks, func(m mark) bool { return m.member == h.Member })
 		if has >= commit {
@@ -87,7 +88,7 @@ func (s *Stalls) Look(now machine.Mono, commit uint64, l *Ledger) []machine.Node
 	}
 	// A stalled holder without promises is watched until it has caught up with the others.
 	s.marks = slices.DeleteFunc(s.marks, func(m mark) bool {
-		named := slices.ContainsFunc(l.holders(), func(h Lifetime) bool { return h.Member == m.member })
+		named := slices.ContainsFunc(holders, func(h Lifetime) bool { return h.Member == m.member })
 		return !named && (!m.stalled || l.latest(m.member) >= commit || !slices.Contains(l.all, m.member))
 	})
 	var stalled []machine.NodeID
