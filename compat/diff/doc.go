@@ -43,7 +43,7 @@
 //
 // Beside these, tests of their own draw calls of users and for users (TestAuthDifferential), calls of operators with
 // probes of health (TestMaintenanceDifferential), and requests of HTTP: calls in JSON, right and wrong, and paths that do not exist
-// (TestGatewayDifferential, TestGatewayStreams). docs/etcd.md lists all differences that are let pass, with the reasons.
+// (TestGatewayDifferential, TestGatewayStreams), and watches over websockets, several on each (TestSocketDifferential). docs/etcd.md lists all differences that are let pass, with the reasons.
 // Nor is an alarm raised or disarmed by an action that does not exist: it kills every member of etcd 3.7.3, too.
 //
 // Not covered: expiry (time; see packages clientv3 and torture), changes of
