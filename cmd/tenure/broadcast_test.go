@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenure-lease/tenure/broadcast"
+	"github.com/tenure-lease/tenure/internal/cli"
 )
 
 func TestBroadcastAndDeliver(t *testing.T) {
@@ -138,12 +139,12 @@ func TestShownMessages(t *testing.T) {
 		{broadcast.Message{Payload: []byte(`{"x": 1}`)}, `{"x": 1}`, `"payload":"eyJ4IjogMX0="`},
 		{broadcast.Message{Payload: []byte("(barrier)")}, `"(barrier)"`, `"payload":"KGJhcnJpZXIp"`},
 		{broadcast.Message{Payload: []byte{}}, "(barrier)", `"payload":"","text":""`},
-		{broadcast.Message{Members: map[broadcast.MemberID]string{2: "b:1", 1: "a:1"}}, "(members 1=a:1 2=b:1)", `"payload":null,"members":{"1":"a:1","2":"b:1"}`},
+		{broadcast.Message{Members: map[broadcast.MemberID]string{2: "b:1", 1: "a:1"}}, "(members 1=a:1 2=b:1)", `"payload":"","members":{"1":"a:1","2":"b:1"}`},
 	} {
 		if got := shown(tt.m); got != tt.line {
 			t.Errorf("%q is printed as %s, want %s", tt.m.Payload, got, tt.line)
 		}
-		if got, err := json.Marshal(delivered(tt.m)); err != nil || !strings.Contains(string(got), tt.json) {
+		if got, err := json.Marshal(cli.Listed(delivered(tt.m))); err != nil || !strings.Contains(string(got), tt.json) {
 			t.Errorf("%q is %s, %v; want %s", tt.m.Payload, got, err, tt.json)
 		}
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -57,7 +56,7 @@ member's address, can speak for it: for a trusted network.`,
 						return nil // this is how it ends
 					}
 					if err == nil && out == "json" {
-						err = json.NewEncoder(cmd.OutOrStdout()).Encode(delivered(m))
+						err = cli.Line(cmd.OutOrStdout(), delivered(m))
 					} else if err == nil {
 						_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d\t%s\n", m.Position, shown(m))
 					}

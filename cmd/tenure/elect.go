@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -182,7 +181,7 @@ func tellLeaders(ctx context.Context, e tenure.Election, o cli.Output, w io.Writ
 func (l seenLeader) print(o cli.Output, w io.Writer) (err error) {
 	switch {
 	case o == "json":
-		err = json.NewEncoder(w).Encode(l)
+		err = cli.Line(w, l)
 	case l.Vacant:
 		_, err = fmt.Fprintln(w, "(vacant)")
 	default:

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -54,6 +57,26 @@ func dropChance(v any, ofKey bool) {
 		}
 		for _, one := range v {
 			dropChance(one, ofKey)
+		}
+	}
+}
+
+// JSON is printed by package cli only, which has no list be null.
+func TestJSONIsPrintedInOnePlace(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := map[string]bool{ // what is no output with -o json, or has no lists
+		"broadcast_socket.go": true, "regroup.go": true, "events.go": true,
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(file, "_test.go") && !elsewhere[file] && regexp.MustCompile(`json\.(Marshal|NewEncoder)`).Match(text) {
+			t.Errorf("%s prints JSON by itself", file)
 		}
 	}
 }

@@ -83,24 +83,15 @@ func leaseStates(ctx context.Context, l tenure.Leaser, prefix string) ([]tenure.
 	if err != nil {
 		return nil, err
 	}
-	states := []tenure.State{}
+	var states []tenure.State
 	for _, name := range names {
-		s, err := observed(ctx, l, name)
+		s, err := l.Observe(ctx, name)
 		if err != nil {
 			return nil, err
 		}
 		states = append(states, s)
 	}
 	return states, nil
-}
-
-// observed is the state of a name. Its holders are a list in JSON, though nobody holds it.
-func observed(ctx context.Context, l tenure.Leaser, name string) (tenure.State, error) {
-	s, err := l.Observe(ctx, name)
-	if s.Holders == nil {
-		s.Holders = []tenure.Holding{}
-	}
-	return s, err
 }
 
 func leaseShowCommand() *cobra.Command {

@@ -38,7 +38,7 @@ func showLease(ctx context.Context, l tenure.Leaser, name string, o cli.Output, 
 	if err != nil {
 		return err
 	}
-	s, err := observed(ctx, l, name)
+	s, err := l.Observe(ctx, name)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -97,11 +96,8 @@ func changes(known map[string]tenure.State, states []tenure.State) (changed []te
 }
 
 func (c changedLease) print(o cli.Output, w io.Writer) error {
-	if c.Holders == nil {
-		c.Holders = []tenure.Holding{}
-	}
 	if o == "json" {
-		return json.NewEncoder(w).Encode(c)
+		return cli.Line(w, c)
 	}
 	holders := []string{"(free)"}
 	for i, h := range c.Holders {

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -212,7 +211,7 @@ func runPeer(cfg flease.Config, o peerOptions, mode fs.FileMode, w io.Writer) er
 	}
 	print := func(e peerEvent, line string) {
 		if o.output == "json" {
-			_ = json.NewEncoder(w).Encode(e)
+			_ = cli.Line(w, e)
 		} else {
 			fmt.Fprintln(w, line)
 		}

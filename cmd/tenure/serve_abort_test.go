@@ -1,8 +1,10 @@
 package main
 
 import (
+	"net"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -41,5 +43,35 @@ func TestAStartByForceEndsByASignal(t *testing.T) {
 	again.await(t, "stopped before it served")
 	if err := again.cmd.Wait(); err != nil {
 		t.Errorf("a start that was told to end after %v: %v\n%s", time.Since(began), err, again.log.String())
+	}
+}
+
+// A member that waits for another that knows it ends by a signal, at once and well.
+func TestAMemberThatJoinsEndsByASignal(t *testing.T) {
+	addr := freeAddresses(t, 3)
+	l, err := net.Listen("tcp", addr[2]) // accepts, and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	s := &served{url: "http://" + addr[0]}
+	s.cmd = exec.Command("tenure", "serve", "--name", "two", "--data-dir", filepath.Join(t.TempDir(), "data"), "--listen-client-urls", s.url,
+		"--listen-peer-urls", "http://"+addr[1], "--initial-advertise-peer-urls", "http://"+addr[1],
+		"--initial-cluster-state", "existing", "--initial-cluster", "one=http://"+addr[2]+",two=http://"+addr[1])
+	s.cmd.Stderr = &s.log
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.cmd.Process.Kill() })
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Wait(); err != nil || !strings.Contains(s.log.String(), "stopped before it served") {
+		t.Errorf("a member that joins was told to end: %v\n%s", err, s.log.String())
 	}
 }

@@ -20,8 +20,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
-
-	"github.com/tenure-lease/tenure/compat/server"
 )
 
 var authSteps = flag.Int("auth-steps", 0, "steps of users and roles; 0 is 300 with -short, else 1500")
@@ -209,23 +207,26 @@ func answerOf(method string) proto.Message {
 	return answer.New().Interface()
 }
 
-// do makes a call. A user whose token does not count any more logs in again, once.
-func (a *authTarget) do(ctx context.Context, s authStep) reply {
+// do makes a call to a member. A user whose token does not count any more logs in again, once.
+func (a *authTarget) do(ctx context.Context, s authStep, member int) reply {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	if err := a.overtake(ctx, member); err != nil {
+		return reply{err: fmt.Sprintf("%s does not catch up: %v", a.Name, err)}
+	}
 	for again := true; ; again = false {
 		out := ctx
 		if token := a.tokens[s.user]; token != "" {
 			out = metadata.AppendToOutgoingContext(ctx, "token", token)
 		} else if s.user != "" {
 			login := &pb.AuthenticateResponse{}
-			if a.conns[0].Invoke(ctx, "/etcdserverpb.Auth/Authenticate", &pb.AuthenticateRequest{Name: s.user, Password: s.user}, login) == nil {
+			if a.conn(member).Invoke(ctx, "/etcdserverpb.Auth/Authenticate", &pb.AuthenticateRequest{Name: s.user, Password: s.user}, login) == nil {
 				a.tokens[s.user] = login.Token
 				continue
 			}
 		}
 		msg := answerOf(s.method)
-		err := a.conns[0].Invoke(out, s.method, s.req, msg)
+		err := a.conn(member).Invoke(out, s.method, s.req, msg)
 		switch text := status.Convert(err).Message(); {
 		case err == nil:
 			if login, ok := msg.(*pb.AuthenticateResponse); ok {
@@ -258,11 +259,19 @@ func (a *authTarget) do(ctx context.Context, s authStep) reply {
 
 // TestAuthDifferential gives etcd and Tenure the same changes of users and roles, and calls of users whose
 // rights come of them. Not sent: puts with ignore_value, permissions and ranges that end before they begin, and
-// watches, of which package etcdapi says how they differ.
+// watches, of which package etcdapi says how they differ. Of three members, each step goes to one that is drawn.
 func TestAuthDifferential(t *testing.T) {
-	if !server.Has(server.Tenure) {
-		t.Skip("there is no Tenure")
+	ofOneAndThree(t, authDifferential)
+}
+
+// ofOneAndThree runs a test of servers of one member and of three.
+func ofOneAndThree(t *testing.T, test func(t *testing.T, members int)) {
+	for _, n := range []int{1, maxMembers} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) { test(t, n) })
 	}
+}
+
+func authDifferential(t *testing.T, members int) {
 	n := *authSteps
 	if n == 0 {
 		n = 1500
@@ -272,11 +281,9 @@ func TestAuthDifferential(t *testing.T) {
 	}
 	seed := max(*seedFlag, 1)
 	ctx := t.Context()
-	a := target(t, ctx, "etcd", server.Config{Kind: server.Etcd, Members: 1, Args: []string{"--bcrypt-cost=4"}})
-	defer a.stop()
-	b := target(t, ctx, "tenure", server.Config{Kind: server.Tenure, Members: 1, Args: []string{"--bcrypt-cost=4"}})
-	defer b.stop()
+	a, b := sites(t, ctx, members, "--bcrypt-cost=4")
 	etcd, tenure := authTarget{a.Target, map[string]string{}}, authTarget{b.Target, map[string]string{}}
+	asked := rand.New(rand.NewPCG(seed, 8))
 	draws, steps := rand.New(rand.NewPCG(seed, 7)), setup()
 	denied, granted, differences := 0, 0, 0
 	for i := range n {
@@ -286,7 +293,8 @@ func TestAuthDifferential(t *testing.T) {
 		} else {
 			s = drawAuth(draws)
 		}
-		want, got := etcd.do(ctx, s), tenure.do(ctx, s)
+		member := asked.IntN(members)
+		want, got := etcd.do(ctx, s, member), tenure.do(ctx, s, member)
 		switch {
 		case want.err != "":
 			denied++
@@ -294,7 +302,7 @@ func TestAuthDifferential(t *testing.T) {
 			granted++
 		}
 		if !want.equal(got) {
-			t.Errorf("seed %d, step %d, %q calls %s %v:\netcd   %v\ntenure %v", seed, i, s.user, s.method, s.req, want, got)
+			t.Errorf("seed %d, step %d, %q calls %s %v of member %d:\netcd   %v\ntenure %v", seed, i, s.user, s.method, s.req, member, want, got)
 			if differences++; differences > 10 {
 				t.FailNow()
 			}

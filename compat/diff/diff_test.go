@@ -16,8 +16,8 @@ var (
 	seedFlag  = flag.Uint64("seed", 0, "run this seed only")
 	stepsFlag = flag.Int("steps", 0, "steps a seed; 0 is 400 with -short, else 3000")
 	seedsFlag = flag.Int("seeds", 0, "seeds to run; 0 is 3 with -short, else 20")
-	members   = flag.Int("members", 0, "members of the tested server; 0 is 3 for every third seed, else 1")
-	stock     = flag.Int("stock", 1, "members of the etcd that it is held against")
+	members   = flag.Int("members", 0, "members of the tested server; 0 is 3 for two seeds of three, else 1")
+	stock     = flag.Int("stock", 0, "members of the etcd that it is held against; 0 is 3 for every third seed, else 1")
 	shrink    = flag.Int("shrink", 60, "tries to shorten a failing list, about a second each")
 )
 
@@ -43,24 +43,21 @@ func TestDifferential(t *testing.T) {
 	}
 	for seed := from; seed < from+uint64(seeds); seed++ {
 		all := Generate(seed, steps)
-		n := *members
-		if n == 0 && seed%3 == 0 {
-			n = 3
-		}
-		err := run(t, subject, n, all)
+		n, m := sizes(seed)
+		err := run(t, subject, n, m, all)
 		var mismatch *Mismatch
 		if errors.As(err, &mismatch) && *shrink > 0 {
 			short := Shrink(all[:mismatch.Index+1], *shrink, func(fewer []Step) bool {
 				var again *Mismatch
-				return errors.As(run(t, subject, n, fewer), &again)
+				return errors.As(run(t, subject, n, m, fewer), &again)
 			})
-			if again := run(t, subject, n, short); again != nil {
+			if again := run(t, subject, n, m, short); again != nil {
 				err = again
 			}
 			t.Logf("shortened from %d steps to %d", mismatch.Index+1, len(short))
 		}
 		if err != nil {
-			t.Fatalf("seed %d (run again with -seed=%d -steps=%d -members=%d):\n%v", seed, seed, steps, n, err)
+			t.Fatalf("seed %d (run again with -seed=%d -steps=%d -members=%d -stock=%d):\n%v", seed, seed, steps, n, m, err)
 		}
 	}
 }
@@ -69,15 +66,34 @@ func TestDifferential(t *testing.T) {
 // answers differ then.
 const patient = "--election-timeout=3000"
 
-// run compares a new etcd with a new subject of so many members.
-func run(t *testing.T, subject server.Kind, n int, steps []Step) error {
+// sizes are how many members the subject and the etcd of a seed have: one and one, three and three, or three and one. The
+// last holds the work of three against that of one.
+func sizes(seed uint64) (subject, etcd int) {
+	subject, etcd = 1, 1
+	if seed%3 != 1 {
+		subject = 3
+	}
+	if seed%3 == 2 {
+		etcd = 3
+	}
+	if *members > 0 {
+		subject = *members
+	}
+	if *stock > 0 {
+		etcd = *stock
+	}
+	return subject, etcd
+}
+
+// run compares a new subject of n members with a new etcd of m.
+func run(t *testing.T, subject server.Kind, n, m int, steps []Step) error {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	var args []string // of both: the shortest time to live depends on it
-	if n > 1 || *stock > 1 {
+	if n > 1 || m > 1 {
 		args = []string{patient}
 	}
-	a := target(t, ctx, "etcd", server.Config{Kind: server.Etcd, Members: *stock, Args: args})
+	a := target(t, ctx, "etcd", server.Config{Kind: server.Etcd, Members: m, Args: args})
 	b := target(t, ctx, string(subject)+" (tested)", server.Config{Kind: subject, Members: n, Args: args})
 	defer a.stop()
 	defer b.stop()
@@ -95,6 +111,7 @@ func run(t *testing.T, subject server.Kind, n int, steps []Step) error {
 type started struct {
 	*Target
 	cluster *server.Cluster
+	ordered []*server.Member // the leader first, as the Target has them
 }
 
 func (s started) stop() {
@@ -120,7 +137,7 @@ func target(t *testing.T, ctx context.Context, name string, cfg server.Config, o
 		cluster.Stop()
 		t.Fatal(err)
 	}
-	return started{tg, cluster}
+	return started{tg, cluster, slices.Concat(cluster.Members[leader:], cluster.Members[:leader])}
 }
 
 // TestGenerateRepeats wants the same steps from the same seed only.

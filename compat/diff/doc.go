@@ -12,14 +12,15 @@
 // moment, a lease chosen by the server by its index (see symbol.go). A list can
 // therefore lose steps and still mean something.
 //
-// Each server is one member or three (flags -members and -stock). Of three, each step goes
-// to a random one and the watches are at the two followers. So the forwarded calls, reads
-// under a barrier and watches of followers have to look like the work of one member.
+// Each server is one member or three, by the seed or by flags (-members and -stock): one against one, three against three, and
+// three of Tenure against one of etcd. Of three, each step goes to a random one and the watches are at the two followers. So the
+// forwarded calls, reads under a barrier and watches of followers have to look like the work of one member. The tests of users,
+// operators and HTTP run on one member and on three, too.
 //
 // Some answers may differ and are not compared:
 //   - cluster id, member id, raft term (only whether they are set);
 //   - lease ids chosen by the server (renamed to their index), the order of
-//     LeaseLeases and of a lease's keys (etcd's follows expiry times and a map);
+//     LeaseLeases and of a lease's keys (etcd's follows expiry times and a map; TestLeaseOrder wants Tenure's order);
 //   - a remaining TTL, by 3 seconds;
 //   - how watch events are cut into responses, and the interleaving of
 //     different watches of a stream. Three limits are checked. A revision may
@@ -31,10 +32,10 @@
 //     the watches of a member, so it sometimes sends what another watch asked
 //     for;
 //   - how RangeStream cuts a range into chunks;
-//   - at one of three members, how far it lags. A linearizable read is made
+//   - at one of three members, how far it lags. A linearizable read, or AuthStatus where there are users, is made
 //     there before a call that the member answers from what it has (serializable
 //     reads, LeaseLeases, watches). A header that is behind is let pass where
-//     the leader answers (LeaseTimeToLive, LeaseKeepAlive).
+//     the leader answers (LeaseTimeToLive, LeaseKeepAlive). Nobody removes one of the three.
 //
 // Never sent: a transaction that deletes from a key on and puts one of those keys
 // with ignore_lease or ignore_value. It kills every member of etcd 3.7.3, for
@@ -42,7 +43,7 @@
 //
 // Beside these, tests of their own draw calls of users and for users (TestAuthDifferential), calls of operators with
 // probes of health (TestMaintenanceDifferential), and requests of HTTP: calls in JSON, right and wrong, and paths that do not exist
-// (TestGatewayDifferential, TestGatewayStreams). docs/etcd.md lists all differences that are let pass, with the reasons.
+// (TestGatewayDifferential, TestGatewayStreams), and watches over websockets, several on each (TestSocketDifferential). docs/etcd.md lists all differences that are let pass, with the reasons.
 // Nor is an alarm raised or disarmed by an action that does not exist: it kills every member of etcd 3.7.3, too.
 //
 // Not covered: expiry (time; see packages clientv3 and torture), changes of

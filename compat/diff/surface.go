@@ -16,10 +16,19 @@ import (
 // site is a server as clients of HTTP see it, with the members and leases that its answers name.
 type site struct {
 	*Target
-	endpoint string   // host:port of its first member
-	members  []uint64 // the server's own first, then those that were added, in order
-	token    string
-	urls     []string // its own, for clients and for members
+	endpoints []string // host:port of its members, the leader first
+	at        int      // the member that is asked
+	members   []uint64 // the server's own first, then those that were added, in order
+	names     []string // of its own
+	token     string
+	urls      []string // its own, for clients and for members
+}
+
+// turn has a member asked from now on. It waits until the member has applied what any has answered: AuthStatus, which anybody may
+// ask for, is answered behind everything before it.
+func (s *site) turn(ctx context.Context, member int) error {
+	s.at = member % len(s.endpoints)
+	return s.overtake(ctx, s.at)
 }
 
 // answer is what a request of HTTP gave. The body is read to the end, or to the part that ends a stream.
@@ -47,7 +56,7 @@ const silent = -1
 func (s *site) ask(ctx context.Context, verb, path, body string, until func([]byte) bool) answer {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, verb, "http://"+s.endpoint+path, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, verb, "http://"+s.endpoints[s.at]+path, strings.NewReader(body))
 	if err != nil {
 		panic(err)
 	}
@@ -104,6 +113,11 @@ func (s *site) plain(v any) any {
 				delete(v, key)
 			case "ID", "memberID", "leader", "lease":
 				v[key] = s.symbol(inner)
+			case "name":
+				if i := slices.Index(s.names, fmt.Sprint(inner)); i >= 0 {
+					inner = fmt.Sprintf("name %d", i)
+				}
+				v[key] = s.plain(inner)
 			case "leases", "members", "errors", "alarms":
 				v[key] = sorted(s.plain(inner))
 			default:
@@ -123,8 +137,8 @@ func (s *site) plain(v any) any {
 		for i, url := range s.urls {
 			v = strings.ReplaceAll(v, url, fmt.Sprintf("own %d", i))
 		}
-		// The library of protobuf writes one of two spaces, by the program that it is in.
-		return strings.ReplaceAll(v, "\u00a0", " ")
+		// The library of protobuf writes one of two spaces, or one or two, by the program that it is in.
+		return strings.NewReplacer("\u00a0", " ", "  ", " ").Replace(v)
 	}
 	return v
 }

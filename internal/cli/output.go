@@ -37,5 +37,5 @@ func (o Output) Print(w io.Writer, v any, table func()) error {
 	}
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
-	return e.Encode(v)
+	return e.Encode(Listed(v))
 }

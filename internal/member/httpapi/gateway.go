@@ -26,7 +26,7 @@ func newGateway(conn grpc.ClientConnInterface, limits Limits, origins []string) 
 			MarshalOptions:   protojson.MarshalOptions{UseProtoNames: true},
 			UnmarshalOptions: protojson.UnmarshalOptions{DiscardUnknown: true},
 		}}),
-		gw.WithMetadata(token),
+		gw.WithMetadata(token), gw.WithMetadata(traced),
 	)
 	ctx := context.Background() // it is of no use to the handlers
 	for _, err := range []error{

@@ -88,6 +88,7 @@ func (s *socket) serve(ctx context.Context, r *http.Request) {
 	call := r.Clone(ctx)
 	call.Method, call.ContentLength = http.MethodPost, -1
 	call.Header = http.Header{}
+	keepTrace(call.Header, r.Header)
 	if t := bearer(r); t != "" {
 		call.Header.Set("Authorization", t)
 	}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -18,6 +19,29 @@ const anewRevisions = 1_000_000_000
 
 // ErrAborted is returned by Start if Config.Abort ended it.
 var ErrAborted = errors.New("node: the start was ended before it was over")
+
+// Starting is the context of a part of a start that may take so long. Abort ends it.
+func (cfg Config) Starting(patience time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	go func() {
+		select {
+		case <-cfg.Abort:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// aborted reports whether the start is to end.
+func (cfg Config) aborted() bool {
+	select {
+	case <-cfg.Abort:
+		return true
+	default:
+		return false
+	}
+}
 
 // beginAnew makes the data directory that of the only member of another cluster, which begins with what this
 // directory knows: etcd's --force-new-cluster. See the package comment.

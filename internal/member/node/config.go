@@ -105,7 +105,8 @@ type Config struct {
 	// one a second. Default never.
 	WarnApply time.Duration
 
-	// Abort, if closed, ends a Start with ForceNewCluster that waits for read leases to run out, by ErrAborted.
+	// Abort, if closed, ends a Start that waits, by ErrAborted: with ForceNewCluster for read leases to run out, and with Existing for
+	// another member that knows this one.
 	Abort <-chan struct{}
 
 	// Fail is called once, on a goroutine of its own, if the node cannot go on. Then a

@@ -100,9 +100,13 @@ func (n *Node) join() (identity, error) {
 	if len(addrs) == 0 {
 		return identity{}, errors.New("node: a member that joins a cluster needs to know others: name them in --initial-cluster")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), n.cfg.RequestTimeout)
+	ctx, cancel := n.cfg.Starting(n.cfg.RequestTimeout)
 	defer cancel()
-	return n.askAll(ctx, addrs, url)
+	id, err := n.askAll(ctx, addrs, url)
+	if err != nil && n.cfg.aborted() {
+		return identity{}, ErrAborted
+	}
+	return id, err
 }
 
 // askAll asks the others for this member's identity, one after the other, until one knows it.

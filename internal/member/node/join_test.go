@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -67,5 +71,33 @@ func TestWhyAMemberCannotJoin(t *testing.T) {
 	n := &Node{cfg: Config{HeartbeatInterval: time.Hour, Dial: func(context.Context, string) (net.Conn, error) { cancel(); return nil, cut }}}
 	if _, err := n.askAll(ctx, map[machine.NodeID]string{1: "a:1"}, "http://c:1"); !errors.Is(err, cut) {
 		t.Errorf("the only round was cut short, and it is told %v", err)
+	}
+}
+
+// A member that waits for another that knows it ends when it is told to, and has made nothing.
+func TestAJoinIsAborted(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bubble.Test(t, func(t *testing.T) {
+		abort := make(chan struct{})
+		time.AfterFunc(time.Second, func() { close(abort) })
+		began := time.Now()
+		_, err := Start(Config{
+			Name: "b", DataDir: dir, Peers: map[string]string{"a": "http://a:1", "b": "http://b:1"}, Existing: true, Abort: abort, PeerListener: l,
+			Logger: slog.New(slog.DiscardHandler),
+			Dial: func(ctx context.Context, _ string) (net.Conn, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			},
+		})
+		if took := time.Since(began); !errors.Is(err, ErrAborted) || took != time.Second {
+			t.Errorf("a member that joins is told to end after a second, and ends after %v with %v; want %v", took, err, ErrAborted)
+		}
+	})
+	if found, err := os.ReadDir(dir); len(found) > 0 {
+		t.Errorf("it has left %v, %v", found, err)
 	}
 }

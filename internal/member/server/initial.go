@@ -19,7 +19,7 @@ func (cfg Config) compareAtStart(n checked) error {
 	if !cfg.InitialCheck {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(cfg.Node.RequestTimeout, initialPatience))
+	ctx, cancel := cfg.Node.Starting(cmp.Or(cfg.Node.RequestTimeout, initialPatience))
 	defer cancel()
 	return n.CheckAgainstOthers(ctx)
 }

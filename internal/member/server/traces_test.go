@@ -1,6 +1,7 @@
 package server
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,34 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/member/tracing"
 )
+
+// The span of a call in JSON is below that of its client.
+func TestCallsInJSONAreTraced(t *testing.T) {
+	recorded := tracetest.NewSpanRecorder()
+	provider := trace.NewTracerProvider(trace.WithSpanProcessor(recorded))
+	servers, endpoints := startWith(t, 1, func(c *Config) { c.Tracing = tracing.Config{Provider: provider} })
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+endpoints[0]+"/v3/kv/put", strings.NewReader(`{"key":"YQ=="}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("traceparent", "00-0102030405060708090a0b0c0d0e0f10-0102030405060708-01")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
+	servers[0].Stop()
+	var put string
+	for _, s := range recorded.Ended() {
+		if s.Name() == "etcdserverpb.KV/Put" {
+			put = s.Parent().TraceID().String() + "-" + s.Parent().SpanID().String()
+		}
+	}
+	if answer.StatusCode != http.StatusOK || put != "0102030405060708090a0b0c0d0e0f10-0102030405060708" {
+		t.Errorf("status %d, and the call is below %q", answer.StatusCode, put)
+	}
+}
 
 // The spans of a write and of a read are below that of their call, and have nothing of what is in it.
 func TestCallsAreTraced(t *testing.T) {
