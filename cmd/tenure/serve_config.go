@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -133,8 +134,12 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 	if err := dialable("--initial-advertise-peer-urls", o.advertisePeerURLs); err != nil {
 		return cfg, err
 	}
+	where := cmp.Or(o.dataDir, o.name+".etcd")
 	if o.dataDir == "" {
 		o.dataDir = o.name + ".tenure"
+	}
+	if err := o.refuseEtcd(where); err != nil {
+		return cfg, err
 	}
 	peers, err := parseCluster(o.initialCluster)
 	if err != nil {

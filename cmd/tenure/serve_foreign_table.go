@@ -93,7 +93,7 @@ var refused = map[string]etcdOnly{
 var nuances = map[string]string{
 	"advertise-client-urls":          "by default those of --listen-client-urls, and needed where these are no addresses to dial",
 	"config-file":                    "flags and environment win over it, while etcd then ignores them; an unknown key is an error",
-	"data-dir":                       "by default NAME.tenure",
+	"data-dir":                       "by default NAME.tenure; refused where an etcd has its data: [how to move](cluster.md#move-from-etcd)",
 	"force-new-cluster":              "the new cluster has another ID, and a revision raised by a thousand million, and begins after 10 s; once for a data directory, and later starts with it say that it has no effect (docs/cluster.md, After a majority is lost)",
 	"initial-advertise-peer-urls":    "one URL",
 	"initial-cluster":                "one URL for each name",
