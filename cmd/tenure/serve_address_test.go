@@ -18,7 +18,8 @@ func TestServeAdvertisesWhatOthersCanDial(t *testing.T) {
 		{[]string{"--listen-client-urls=http://[::]:0"}, "--advertise-client-urls"},
 		{[]string{"--listen-client-urls=http://:0"}, "--advertise-client-urls"},
 		{[]string{"--listen-client-urls=http://0.0.0.0:0", "--advertise-client-urls=http://db1:2379"}, ""},
-		{[]string{"--listen-client-urls=http://127.0.0.1:0", "--initial-advertise-peer-urls=http://0.0.0.0:2380"}, "--initial-advertise-peer-urls"},
+		{[]string{"--listen-client-urls=http://127.0.0.1:0", "--initial-advertise-peer-urls=http://0.0.0.0:2380", "--initial-cluster=default=http://0.0.0.0:2380,b=http://b:2380"}, "--initial-advertise-peer-urls"},
+		{[]string{"--listen-client-urls=http://127.0.0.1:0", "--initial-advertise-peer-urls=http://0.0.0.0:2380", "--discovery-srv=example.com"}, "--initial-advertise-peer-urls"},
 	} {
 		o, err := parse(t, append(tt.args, "--listen-peer-urls=http://127.0.0.1:0", "--data-dir="+t.TempDir()), nil)
 		if err != nil {
@@ -33,6 +34,39 @@ func TestServeAdvertisesWhatOthersCanDial(t *testing.T) {
 		}
 		if (err == nil) != (tt.flag == "") || err != nil && !strings.Contains(err.Error(), "say in "+tt.flag) {
 			t.Errorf("%v: %v, want that it asks for %q", tt.args, err, tt.flag)
+		}
+	}
+}
+
+// A member that was told to advertise an address that others cannot dial starts, as etcd's does, and warns. Among
+// others it would look for itself, and does not start.
+func TestServeAdvertisesWhatItIsTold(t *testing.T) {
+	for _, tt := range []struct {
+		args []string
+		warn string // of what it warns; "" if of nothing
+	}{
+		{[]string{"--advertise-client-urls=http://0.0.0.0:2379"}, "say in --advertise-client-urls"},
+		{[]string{"--advertise-client-urls=http://db1:2379"}, ""},
+		{[]string{"--initial-advertise-peer-urls=http://0.0.0.0:2380"}, "say in --initial-advertise-peer-urls"},
+		{[]string{"--initial-advertise-peer-urls=http://0.0.0.0:2380", "--initial-cluster=default=http://0.0.0.0:2380"}, "say in --initial-advertise-peer-urls"},
+		{[]string{"--initial-advertise-peer-urls=http://db1:2380"}, ""},
+	} {
+		o, err := parse(t, append(tt.args, "--listen-client-urls=http://127.0.0.1:0", "--listen-peer-urls=http://127.0.0.1:0", "--data-dir="+t.TempDir()), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log strings.Builder
+		cfg, err := o.config(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})), nil)
+		if err != nil {
+			t.Errorf("%v: a member that was told what to advertise does not start: %v", tt.args, err)
+			continue
+		}
+		cfg.Node.PeerListener.Close()
+		for _, l := range cfg.Clients {
+			l.Close()
+		}
+		if text := log.String(); (text == "") != (tt.warn == "") || !strings.Contains(text, tt.warn) {
+			t.Errorf("%v: a member warns %q; want that it warns of %q", tt.args, text, tt.warn)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,19 +127,28 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 	}
 	if len(o.advertiseClientURLs) == 0 {
 		o.advertiseClientURLs = o.listenClientURLs
+		if err := dialable("--advertise-client-urls", o.advertiseClientURLs); err != nil {
+			return cfg, err
+		}
+	} else if err := dialable("--advertise-client-urls", o.advertiseClientURLs); err != nil {
+		// etcd's own way to start a container has it. Clients that stay with the URLs they were given do not mind.
+		logger.Warn("clients that ask for the members' URLs cannot reach this member from elsewhere", "err", err)
 	}
-	if err := dialable("--advertise-client-urls", o.advertiseClientURLs); err != nil {
-		return cfg, err
-	}
-	if err := dialable("--initial-advertise-peer-urls", o.advertisePeerURLs); err != nil {
-		return cfg, err
-	}
+	where := cmp.Or(o.dataDir, o.name+".etcd")
 	if o.dataDir == "" {
 		o.dataDir = o.name + ".tenure"
+	}
+	if err := o.refuseEtcd(where); err != nil {
+		return cfg, err
 	}
 	peers, err := parseCluster(o.initialCluster)
 	if err != nil {
 		return cfg, err
+	}
+	if err := dialable("--initial-advertise-peer-urls", o.advertisePeerURLs); err != nil && (len(peers) > 1 || o.discovery.domain != "") {
+		return cfg, err
+	} else if err != nil {
+		logger.Warn("other members cannot be added before this one has another peer URL (tenure member update)", "err", err)
 	}
 	started := o.hasStarted()
 	if o.discovery.domain != "" && !started {

@@ -91,11 +91,11 @@ var refused = map[string]etcdOnly{
 
 // nuances are flags that mean the same as in etcd but for a detail.
 var nuances = map[string]string{
-	"advertise-client-urls":          "by default those of --listen-client-urls, and needed where these are no addresses to dial",
+	"advertise-client-urls":          "by default those of --listen-client-urls, and needed where these are no addresses to dial; http://0.0.0.0:2379 is taken with a warning",
 	"config-file":                    "flags and environment win over it, while etcd then ignores them; an unknown key is an error",
-	"data-dir":                       "by default NAME.tenure",
+	"data-dir":                       "by default NAME.tenure; refused where an etcd has its data: [how to move](cluster.md#move-from-etcd)",
 	"force-new-cluster":              "the new cluster has another ID, and a revision raised by a thousand million, and begins after 10 s; once for a data directory, and later starts with it say that it has no effect (docs/cluster.md, After a majority is lost)",
-	"initial-advertise-peer-urls":    "one URL",
+	"initial-advertise-peer-urls":    "one URL; http://0.0.0.0:2380 is taken of a member alone, with a warning",
 	"initial-cluster":                "one URL for each name",
 	"listen-peer-urls":               "one URL",
 	"log-level":                      "with panic and fatal nothing is logged",
