@@ -21,6 +21,7 @@ type scripted struct {
 	again    error // is worth another attempt, a second later
 	try      bool
 	odd      []string // about the calls of Contend
+	last     Call     // of Contend
 }
 
 func (e *scripted) Complete(c tenure.Claim) (tenure.Claim, error) {
@@ -38,6 +39,7 @@ func (e *scripted) Contend(in Call, c tenure.Claim) (Claim, error) {
 	if in.Try != e.try {
 		e.odd = append(e.odd, fmt.Sprintf("a call whose Try is %v", in.Try))
 	}
+	e.last = in
 	attempt := e.attempts[min(e.made, len(e.attempts)-1)]
 	e.made++
 	return attempt(in)
@@ -132,6 +134,9 @@ func TestAdmit(t *testing.T) {
 				if len(e.odd) > 0 {
 					t.Errorf("the engine gets %q", e.odd)
 				}
+				if c.try && e.last.ctx.Err() == nil {
+					t.Error("the call has returned, and the clock of its patience runs on")
+				}
 				closed := false
 				go func() { calls.Close(); closed = true }()
 				if synctest.Wait(); !closed {
@@ -140,5 +145,20 @@ func TestAdmit(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestAdmitAfterClose: a Leaser that was closed makes no attempt, and leaves nothing that Close waits for.
+func TestAdmitAfterClose(t *testing.T) {
+	calls := NewCalls(context.Background(), nil)
+	calls.Close()
+	e := &scripted{attempts: []func(Call) (Claim, error){until(60)}}
+	defer func() {
+		if broken := recover(); broken != nil {
+			t.Errorf("a call that never began is ended: %v", broken)
+		}
+	}()
+	if x, err := Admit(t.Context(), calls, e, tenure.Claim{Name: "n"}, false); x != nil || err != tenure.ErrClosed || e.made != 0 {
+		t.Errorf("after Close: %v and %v, after %d attempts; want %v, and none", x, err, e.made, tenure.ErrClosed)
 	}
 }

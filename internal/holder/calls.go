@@ -125,10 +125,8 @@ func (c Call) cutShort() bool { return c.calls.CutShort(c.outer) }
 
 // Wait lets d pass, or returns why the call is over.
 func (c Call) Wait(d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	case <-c.ctx.Done():
 	case <-c.calls.ctx.Done():

@@ -1,6 +1,7 @@
 package holder
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -28,6 +29,7 @@ func TestEnds(t *testing.T) {
 	}{
 		"in time":              {func(s *Lease, c *clock.Fake) { c.Advance(59) }, nil},
 		"late":                 {func(s *Lease, c *clock.Fake) { c.Advance(60) }, []error{tenure.ErrLost}},
+		"trouble in time":      {func(s *Lease, c *clock.Fake) { s.Trouble(errTrouble); c.Advance(59) }, nil},
 		"late, with a reason":  {func(s *Lease, c *clock.Fake) { s.Trouble(errTrouble); c.Advance(60) }, []error{tenure.ErrLost, errTrouble}},
 		"extended":             {func(s *Lease, c *clock.Fake) { c.Advance(59); s.Extend(61, 0); c.Advance(1) }, nil},
 		"extended too late":    {func(s *Lease, c *clock.Fake) { c.Advance(60); s.Extend(99, 0) }, []error{tenure.ErrLost}},
@@ -40,7 +42,7 @@ func TestEnds(t *testing.T) {
 	} {
 		var clk clock.Fake
 		s := held(&clk, 60)
-		done := s.Done()
+		done, early := s.Done(), s.Context()
 		c.do(s, &clk)
 		err := s.Check()
 		if (err == nil) != (c.want == nil) {
@@ -60,6 +62,9 @@ func TestEnds(t *testing.T) {
 			if err != nil || s.Err() != nil {
 				t.Errorf("%s: Done is open, Check returns %v and Err %v", name, err, s.Err())
 			}
+		}
+		if cause := context.Cause(early); cause != s.Err() {
+			t.Errorf("%s: its context has ended with %v, want %v", name, cause, s.Err())
 		}
 	}
 }
@@ -257,6 +262,9 @@ func TestAClaimIsNotATenure(t *testing.T) {
 		}
 		if l.Begin(9, 99, 0) || l.Token() == 9 || l.Begun() != c.begun || l.Check() != why {
 			t.Errorf("%s: it has ended, and begins", name)
+		}
+		if cause := context.Cause(l.Context()); cause != why {
+			t.Errorf("%s: the context that is asked for at last has ended with %v, want %v", name, cause, why)
 		}
 		if stopped != 1 {
 			t.Errorf("%s: it was stopped %d times, want once", name, stopped)

@@ -53,6 +53,9 @@ func TestRecord(t *testing.T) {
 			if c.before != nil {
 				c.before(l)
 			}
+			if c.set == nil { // it should not be set, and could be
+				c.set = func(context.Context) error { return nil }
+			}
 			sets := 0
 			ended := make(chan error, 1)
 			go func() {

@@ -77,7 +77,7 @@ func (e engine) Contend(in holder.Call, c tenure.Claim) (holder.Claim, error) {
 			return x, nil
 		}
 		x.depart()
-		if err != nil && in.Try {
+		if err != nil { // of a try: only tries learn who is in the way
 			if more := l.ended(ctx, x.others()); len(more) > 0 {
 				ended = append(ended, more...)
 				continue

@@ -199,3 +199,18 @@ func TestBreakOfOneCutOff(t *testing.T) {
 		}
 	})
 }
+
+// TestBreakInVain: a break ends when the stores do not answer for as long as a try waits, and tries no more.
+func TestBreakInVain(t *testing.T) {
+	simulate(t, func(t *testing.T) {
+		l, faults := newMemories(1, term, delay).open(t, storage.Options{})
+		acquire(t, l, "x")
+		all := holders(t, l, "x")
+		faults[0].Hang()
+		began := time.Now()
+		err := l.Break(t.Context(), "x", all)
+		if took := time.Since(began); !errors.Is(err, tenure.ErrUnavailable) || took > 6*time.Second {
+			t.Errorf("a break while no store answers: %v after %v, want %v after five seconds", err, took, tenure.ErrUnavailable)
+		}
+	})
+}

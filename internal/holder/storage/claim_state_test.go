@@ -155,6 +155,9 @@ func TestHopelessTrouble(t *testing.T) {
 	} {
 		one, _ := alone(1)
 		three, _ := alone(3)
+		if two, _ := alone(2); two.hopeless(tt.err) != tt.others {
+			t.Errorf("in two stores %q is hopeless: %v, want %v", tt.err, !tt.others, tt.others)
+		}
 		if got := one.hopeless(tt.err); got != tt.one {
 			t.Errorf("in one store %q is hopeless: %v, want %v", tt.err, got, tt.one)
 		}
@@ -189,6 +192,9 @@ func TestAMeasuredDelayIsPassedOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		x.outcomes([]disklease.Outcome{storesTold{Event: quorumregister.Took{Time: stateDelay / 10 * 3}}})
+		if got := (engine{l, nil}).Patience(); got != 5*time.Second {
+			t.Errorf("with a δ of %v a try waits for %v, want 5 s", l.Delay(), got)
+		}
 		if want := stateDelay / 10 * 2; l.Delay() != want || x.bound != want || !x.answered {
 			t.Errorf("after a slow access δ is %v, and the claim's machine knows of %v; want %v", l.Delay(), x.bound, want)
 		}
@@ -210,5 +216,38 @@ func TestHowLongAStoreIsStale(t *testing.T) {
 				t.Errorf("store 1 went back, and again %v later; store %d is stale %v after that: %v", quiet/2, store, at.Sub(again), got)
 			}
 		}
+	}
+}
+
+// TestSlownessIsNoTrouble: that a claim's own write was slow is told to a caller that gives up only if no
+// holder is in the way. Trouble with the stores is told in any case, until an access succeeds.
+func TestSlownessIsNoTrouble(t *testing.T) {
+	l, _ := alone(1)
+	x := &claim{Lease: holder.Make(&l.clocks, "x", "me", nil), leaser: l}
+	x.troubled(disklease.ErrSlow)
+	if x.trouble != nil || !errors.Is(x.slow, disklease.ErrSlow) {
+		t.Errorf("a slow write is the trouble %v, and slow is %v", x.trouble, x.slow)
+	}
+	x.troubled(register.ErrInjected)
+	if !errors.Is(x.trouble, register.ErrInjected) || !errors.Is(x.slow, disklease.ErrSlow) {
+		t.Errorf("a failed access is the trouble %v, and slow is %v", x.trouble, x.slow)
+	}
+}
+
+// TestATryWaitsForSlowStores: a try has time for sixteen accesses as slow as the present ones, which
+// may be far slower than the header says.
+func TestATryWaitsForSlowStores(t *testing.T) {
+	memory := register.NewMemory(register.Header{Set: machine.ID{1}, Of: 1, Term: 12 * stateTerm, Delay: stateDelay, Drift: 1000})
+	set, err := register.NewSet([]register.Store{memory.Open()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := New(set, Options{})
+	defer l.Close()
+	for _, want := range []time.Duration{16 * stateDelay, 32 * stateDelay} {
+		if got := (engine{l, nil}).Patience(); got != want {
+			t.Errorf("with a δ of %v a try waits for %v, want %v", l.Delay(), got, want)
+		}
+		set.Delays().Add(stateDelay + 1)
 	}
 }

@@ -3,8 +3,10 @@ package storage_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -291,6 +293,8 @@ func TestSpec(t *testing.T) {
 	}
 	if _, err := (storage.Spec{Term: disklease.MinTerms*delay - 1, Delay: delay}).Header(1); err == nil {
 		t.Error("a Term too short for δ is accepted")
+	} else if want := fmt.Sprintf("make them at least %v", disklease.MinTerms*delay); !strings.Contains(err.Error(), want) {
+		t.Errorf("a Term too short for δ: got %v, want that it says %q", err, want)
 	}
 	if _, err := (storage.Spec{Delay: tenure.DefaultTTL/disklease.MinTerms + 1}).Header(1); err == nil {
 		t.Error("a δ too long for the usual Term is accepted")

@@ -88,3 +88,31 @@ func TestNobodyIsNoMember(t *testing.T) {
 		}
 	}
 }
+
+// Each figure of a Config has bounds, which it may reach.
+func TestBoundsOfAConfig(t *testing.T) {
+	for _, tt := range []struct {
+		what  string
+		cfg   Config
+		valid bool
+	}{
+		{"the longest Timeout", Config{Timeout: 24 * time.Hour}, true},
+		{"a longer Timeout", Config{Timeout: 24*time.Hour + 1}, false},
+		{"as many Clients as can be", Config{Clients: 1_000_000}, true},
+		{"more Clients", Config{Clients: 1_000_001}, false},
+		{"the least of all", Config{Timeout: 1, PendingBytes: 1, MemoryBytes: 1, Clients: 1}, true},
+	} {
+		tt.cfg.ID, tt.cfg.Group, tt.cfg.Dir = 1, 7, "/data"
+		if err := tt.cfg.validate(); (err == nil) != tt.valid {
+			t.Errorf("%s: got %v, want it to be taken: %v", tt.what, err, tt.valid)
+		}
+	}
+}
+
+// Members of releases that speak the same protocol are of one group: its number changes with wireVersion only.
+func TestNumberOfAGroup(t *testing.T) {
+	const want = uint64(0xa5d04b77e8bae337)
+	if got := (Config{ID: 1, Group: 7, Clients: 9}).cluster(); got != want {
+		t.Errorf("group 7 of 9 clients has number %#x, want %#x: members of an earlier release would be refused", got, want)
+	}
+}

@@ -22,7 +22,7 @@ type history struct {
 	mu   sync.Mutex // guards the fields below
 	base Position   // the messages up to here are elsewhere
 	at   uint64     // the number in the log of the record that stands for base: the messages follow
-	last Position   // the last that is on disk, durably or not
+	last Position   // the last that is on disk
 }
 
 // Kinds of a history's records.
@@ -122,8 +122,8 @@ func (h *history) bounds() (trimmed, last Position) {
 	return h.base, h.last
 }
 
-// append appends the messages that are not there yet, durably if sync is set.
-func (h *history) append(messages []Message, sync bool) error {
+// append appends the messages that are not there yet, durably.
+func (h *history) append(messages []Message) error {
 	_, last := h.bounds()
 	for _, m := range messages {
 		if m.Position <= last {
@@ -137,11 +137,7 @@ func (h *history) append(messages []Message, sync bool) error {
 		}
 		last++
 	}
-	err := h.log.Flush()
-	if err == nil && sync {
-		err = h.log.Sync()
-	}
-	if err != nil {
+	if err := h.log.Sync(); err != nil {
 		return fmt.Errorf("broadcast: %w", err)
 	}
 	h.mu.Lock()
@@ -217,12 +213,9 @@ func encodeHistory(m Message) []byte {
 func decodeHistory(r wal.Record) (p Position, m Message, err error) {
 	in := wire.Reader{Rest: r.Payload}
 	p = Position(in.Uvarint())
-	m, err = decodeMessage(in.Rest)
+	m, err = decodeMessage(in.Rest) // of nothing, if the position is damaged
 	m.Position = p
-	if err != nil || in.Bad {
-		return p, m, errors.New("broadcast: a message is damaged")
-	}
-	return p, m, nil
+	return p, m, err
 }
 
 // encodeMessage returns a message, but for its position.

@@ -82,7 +82,7 @@ func (n *Node) storeInHistory(messages []Message) error {
 		for ; k < len(messages) && size < syncBytes; k++ {
 			size += messages[k].size()
 		}
-		if err := n.history.append(messages[from:k], true); err != nil {
+		if err := n.history.append(messages[from:k]); err != nil {
 			return err
 		}
 		from = k

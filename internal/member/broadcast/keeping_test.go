@@ -129,8 +129,8 @@ func TestAHistoryEndsWhereItIsOnDisk(t *testing.T) {
 		does func() error
 		from Position
 	}{
-		{"messages", func() error { return h.append(numbered(1, 3), true) }, 0},
-		{"more messages", func() error { return h.append(numbered(4, 9), true) }, 3},
+		{"messages", func() error { return h.append(numbered(1, 3)) }, 0},
+		{"more messages", func() error { return h.append(numbered(4, 9)) }, 3},
 		{"a new beginning", func() error { return h.restart(20) }, 9},
 	} {
 		ends = nil

@@ -511,11 +511,8 @@ func (n *Node) Close() error {
 	n.closing.Do(func() {
 		n.fail(ErrClosed)
 		n.driver.Stop()
-		switch {
-		case n.peers != nil:
+		if n.peers != nil {
 			err = n.peers.Close()
-		case n.cfg.Listener != nil:
-			err = n.cfg.Listener.Close()
 		}
 		n.work.Wait()
 		n.saving.Lock() // Snapshot may be under way

@@ -69,13 +69,13 @@ func TestHistory(t *testing.T) {
 	}
 	appends := func(from, to Position) {
 		t.Helper()
-		if err := h.append(numbered(from, to), true); err != nil {
+		if err := h.append(numbered(from, to)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	appends(1, 20)
 	appends(15, 25) // some are there
-	if err := h.append(numbered(27, 27), true); err == nil {
+	if err := h.append(numbered(27, 27)); err == nil {
 		t.Error("a gap was taken")
 	}
 	h = reopened(t, h)
@@ -119,7 +119,7 @@ func TestHistoryIsTrimmedToItsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	for p := Position(1); p < 40; p += 2 {
-		if err := h.append(numbered(p, p+1), true); err != nil {
+		if err := h.append(numbered(p, p+1)); err != nil {
 			t.Fatal(err)
 		}
 		wantHistory(t, h, p, p+1)
@@ -154,7 +154,7 @@ func TestLongHistoryIsOpened(t *testing.T) {
 	h := opens()
 	const last = 1000
 	for p := Position(1); p <= last; p += 10 {
-		if err := h.append(numbered(p, p+9), true); err != nil {
+		if err := h.append(numbered(p, p+9)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -186,7 +186,7 @@ func TestLongHistoryIsOpened(t *testing.T) {
 	disk.WriteFile(path, empty)
 	h = opens()
 	wantHistory(t, h, 1, Position(first-1))
-	if err := h.append(numbered(Position(first), last), true); err != nil {
+	if err := h.append(numbered(Position(first), last)); err != nil {
 		t.Fatal(err)
 	}
 	wantHistory(t, h, 1, last)
@@ -216,7 +216,7 @@ func TestLongHistoryIsOpened(t *testing.T) {
 	h = opens()
 	wantHistory(t, h, 2001, 2000)
 	for p := Position(2001); p <= 2100; p += 10 {
-		if err := h.append(numbered(p, p+9), true); err != nil {
+		if err := h.append(numbered(p, p+9)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -241,7 +241,7 @@ func TestCursors(t *testing.T) {
 	}
 	defer h.close()
 	const last = 100
-	if err := h.append(numbered(1, last), true); err != nil {
+	if err := h.append(numbered(1, last)); err != nil {
 		t.Fatal(err)
 	}
 	names, err := fs.ReadDir("/data/wal")
@@ -582,7 +582,7 @@ func TestHistoryWithAGap(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return errors.Join(h.append(numbered(1, 2), true), h.close())
+			return errors.Join(h.append(numbered(1, 2)), h.close())
 		})
 	})
 }
@@ -614,7 +614,7 @@ func TestOneMessageIsMissing(t *testing.T) {
 			err = h.restart(tt.trimmed)
 		}
 		if err == nil {
-			err = errors.Join(h.append(numbered(tt.trimmed+1, tt.last), true), h.close())
+			err = errors.Join(h.append(numbered(tt.trimmed+1, tt.last)), h.close())
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -205,7 +205,7 @@ func TestSegmentsOfAHistory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := h.append(numbered(1, 1), true); err != nil {
+		if err := h.append(numbered(1, 1)); err != nil {
 			t.Fatal(err)
 		}
 		names, err := disk.FS().ReadDir("/data/wal")

@@ -104,7 +104,7 @@ func (n *Node) pullMessages(from machine.NodeID, in *bufio.Reader, next Position
 func (n *Node) appendToHistory(messages []Message) error {
 	n.keeping.Lock()
 	defer n.keeping.Unlock()
-	return n.history.append(messages, true)
+	return n.history.append(messages)
 }
 
 // noteSource notes the member that has sent something that was missing here: it is asked next.

@@ -138,10 +138,10 @@ func TestContextThatHasEnded(t *testing.T) {
 // the others.
 func TestWhoWaitsIsToldWhy(t *testing.T) {
 	n := minority(t)
-	n.fail(ErrClosed)
+	n.fail(ErrRemoved)
 	_, err := n.wait(t.Context(), &waiter{outcome: make(chan outcome, 1)})
-	if !errors.Is(err, ErrUnknown) || !errors.Is(err, ErrClosed) {
-		t.Errorf("a call that waits when the node is closed: %v, want %v and %v", err, ErrUnknown, ErrClosed)
+	if !errors.Is(err, ErrUnknown) || !errors.Is(err, ErrRemoved) {
+		t.Errorf("a call that waits when the node ends: %v, want %v and %v", err, ErrUnknown, ErrRemoved)
 	}
 }
 
