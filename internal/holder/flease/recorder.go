@@ -28,7 +28,7 @@ func (l *Leaser) Record(outer context.Context, name string) ([]byte, error) {
 	var last round // that ctx has not cut short
 	for {
 		r := p.readRound(ctx, name)
-		if r.whole() >= r.majority {
+		if r.readable() {
 			newest := r.newest(name)
 			if newest.Token == 0 {
 				return nil, nil
@@ -50,7 +50,7 @@ func (l *Leaser) Record(outer context.Context, name string) ([]byte, error) {
 func (p *Peer) readRound(ctx context.Context, name string) round {
 	ctx, cancel := p.within(ctx)
 	defer cancel()
-	return p.round(ctx, recordQuestion{Name: name}, func(r round) bool { return r.whole() >= r.majority })
+	return p.round(ctx, recordQuestion{Name: name}, round.readable)
 }
 
 // SetRecord implements tenure.Recorder.

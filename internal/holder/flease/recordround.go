@@ -71,6 +71,9 @@ func (r round) full(k kept) (n int) {
 	return n
 }
 
+// readable reports whether the newest record of the answers is the newest that was set: a majority misses none.
+func (r round) readable() bool { return r.whole() >= r.majority }
+
 // sufficient reports whether so many members have shown all records that one of them has each record that
 // a majority had: fewer are without it.
 func (r round) sufficient() bool { return r.whole() > r.members-r.majority }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,7 +73,13 @@ func TestErrorsOfAnAgreement(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		clk := clock.NewSimulated(machine.Mono(time.Hour))
 		memory := register.NewMemory(register.Header{Set: machine.ID{1}, Of: 1, Term: stateTerm, Delay: stateDelay / 10, Drift: 1000})
-		faults := &register.Faults{Store: memory.Open()}
+		writes := atomic.Int64{}
+		faults := &register.Faults{Store: memory.Open(), Plan: func(op register.Op) register.Fault {
+			if _, enters := op.Op.(register.Enter); enters {
+				writes.Add(1)
+			}
+			return register.None
+		}}
 		set, err := register.NewSetBy(clk.Now, []register.Store{faults})
 		if err != nil {
 			t.Fatal(err)
@@ -84,18 +91,11 @@ func TestErrorsOfAnAgreement(t *testing.T) {
 			t.Fatal(err)
 		}
 		cell.Close()
-		writes := 0
-		faults.Plan = func(op register.Op) register.Fault {
-			if _, enters := op.Op.(register.Enter); enters {
-				writes++
-			}
-			return register.None
-		}
+		before := writes.Load()
 		_, err = l.Agree(t.Context(), "taken", []byte("x"))
-		if want := `look for the agreement on "taken": `; !errors.Is(err, disklease.ErrBlock) || !strings.HasPrefix(err.Error(), want) || writes > 0 {
-			t.Errorf("a register that is no agreement: got %v, and %d claims contended; want %s…, and none", err, writes, want)
+		if want := `look for the agreement on "taken": `; !errors.Is(err, disklease.ErrBlock) || !strings.HasPrefix(err.Error(), want) || writes.Load() > before {
+			t.Errorf("a register that is no agreement: got %v, and %d claims contended; want %s…, and none", err, writes.Load()-before, want)
 		}
-		faults.Plan = nil
 		faults.Hang()
 		why := errors.New("the operator has left")
 		a := l.startProposer("x", []byte("x"))
@@ -115,7 +115,13 @@ func TestRecordsThatCannotBeSet(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		clk := clock.NewSimulated(machine.Mono(time.Hour))
 		memory := register.NewMemory(register.Header{Set: machine.ID{1}, Of: 1, Term: stateTerm, Delay: stateDelay / 10, Drift: 1000})
-		faults := &register.Faults{Store: memory.Open()}
+		var fail atomic.Bool
+		faults := &register.Faults{Store: memory.Open(), Plan: func(op register.Op) register.Fault {
+			if fail.Load() && op.Name == recordName("x") {
+				return register.LostBefore
+			}
+			return register.None
+		}}
 		set, err := register.NewSetBy(clk.Now, []register.Store{faults})
 		if err != nil {
 			t.Fatal(err)
@@ -145,12 +151,7 @@ func TestRecordsThatCannotBeSet(t *testing.T) {
 				t.Errorf("record %d has Seq %d, %v; want %d", n+1, v.Version.Seq, err, n+1)
 			}
 		}
-		faults.Plan = func(op register.Op) register.Fault {
-			if op.Name == recordName("x") {
-				return register.LostBefore
-			}
-			return register.None
-		}
+		fail.Store(true)
 		why := errors.New("the operator has left")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), stateTerm/10, why)
 		defer cancel()

@@ -212,12 +212,14 @@ func TestIntroducedAgain(t *testing.T) {
 // which life.
 func TestAcquaintanceOfANode(t *testing.T) {
 	n := minorityOf(t, threeOthers, slog.New(slog.DiscardHandler), func(c *Config) { c.Timeout = 10 * time.Second })
+	n.Close()              // nothing else looks at it any more
 	n.journal.self.N = 100 // more than are shown
 	a := n.acquaintance()
 	if a.every != 2*time.Second || a.id != 1 || a.need != 2 || a.self.Life != 100 || a.self.Dir != n.journal.self.Dir || n.self != a.number() {
 		t.Errorf("member %d in life %d of directory %x introduces itself each %v until %d have noted it; want 1, 100 of %x, 2 s, 2", a.id, a.self.Life, a.self.Dir, a.every, a.need, n.journal.self.Dir)
 	}
 	alone, _ := aloneOn(t, 0)
+	alone.Close()
 	if a := alone.acquaintance(); a.every != 0 || a.need != 0 {
 		t.Errorf("one that is alone introduces itself each %v until %d have noted it, want never", a.every, a.need)
 	}

@@ -63,6 +63,9 @@ func TestListenerIsMissing(t *testing.T) {
 				n.Close()
 			}
 		}
+		if _, err := os.Stat(cfg.Dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("member %d of %v without a Listener has a directory: %v", cfg.ID, cfg.Members, err)
+		}
 	}
 }
 

@@ -48,6 +48,11 @@ func probeNFS(path string) error {
 	if err != nil {
 		return err
 	}
+	return checkNFS(path, options)
+}
+
+// checkNFS returns why a mount with the options would not do.
+func checkNFS(path string, options []string) error {
 	if cachesNames(options) {
 		return fmt.Errorf("%s is on NFS, mounted so that this host caches names and attributes: mount it with noac (or actimeo=0,lookupcache=none)", path)
 	}
@@ -70,11 +75,8 @@ func mountOptions(path string) ([]string, error) {
 // probeDirect tries direct I/O and looks whether it takes our blocks.
 func probeDirect(path string) error {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECT, 0)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) {
-		return fmt.Errorf("the filesystem of %s has no direct I/O, so hosts that share it may read old data: use another one, or make the store single-host", path)
-	}
 	if err != nil {
-		return err
+		return explainDirect(path, err)
 	}
 	defer f.Close()
 	var st unix.Statx_t
@@ -82,6 +84,14 @@ func probeDirect(path string) error {
 		return nil
 	}
 	return fits(path, &st)
+}
+
+// explainDirect says of a file that cannot be opened for direct I/O what that means.
+func explainDirect(path string, err error) error {
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) {
+		return fmt.Errorf("the filesystem of %s has no direct I/O, so hosts that share it may read old data: use another one, or make the store single-host", path)
+	}
+	return err
 }
 
 // fits returns an error if the kernel says that a file does not take direct I/O in our blocks.

@@ -103,3 +103,26 @@ func TestMountOptions(t *testing.T) {
 		t.Errorf("a path that does not exist: %v, want %v", err, fs.ErrNotExist)
 	}
 }
+
+// TestWhatKeepsHostsFromSharing: a mount that caches names, and a filesystem without direct I/O, are refused with
+// what to do. Another failure to open a file is told as it is.
+func TestWhatKeepsHostsFromSharing(t *testing.T) {
+	direct := func(err error) error {
+		return explainDirect("/data/x", &os.PathError{Op: "open", Path: "/data/x", Err: err})
+	}
+	for what, tt := range map[string]struct {
+		err  error
+		says string
+	}{
+		"NFS with caches":               {checkNFS("/data/x", []string{"rw", "vers=4.2"}), "/data/x is on NFS, mounted so that this host caches names and attributes: mount it with noac"},
+		"NFS without":                   {checkNFS("/data/x", []string{"noac"}), ""},
+		"NFS without, named last":       {checkNFS("/data/x", []string{"rw", "actimeo=0"}), ""},
+		"no direct I/O":                 {direct(unix.EINVAL), "the filesystem of /data/x has no direct I/O"},
+		"no direct I/O, says another":   {direct(unix.EOPNOTSUPP), "the filesystem of /data/x has no direct I/O"},
+		"a file that may not be opened": {direct(unix.EACCES), "open /data/x: permission denied"},
+	} {
+		if (tt.err == nil) != (tt.says == "") || tt.err != nil && !strings.HasPrefix(tt.err.Error(), tt.says) {
+			t.Errorf("%s: got %v, want %q", what, tt.err, tt.says)
+		}
+	}
+}

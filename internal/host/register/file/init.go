@@ -40,10 +40,7 @@ func Init(path string, h register.Header, opts InitOptions) error {
 		return err
 	}
 	defer at.close()
-	if at.device != nil {
-		return advise(lay(at.device, &at.header))
-	}
-	return initDirectory(at.sys, path, at.header, at.perm)
+	return at.init(path)
 }
 
 // Check reports why Init could not make a store, as far as that can be known beforehand, and
@@ -62,6 +59,14 @@ type site struct {
 	sys    FS          // of a directory
 	perm   fs.FileMode // of a directory
 	device file        // nil if it is a directory
+}
+
+// init makes the store.
+func (at site) init(path string) error {
+	if at.device != nil {
+		return advise(lay(at.device, &at.header))
+	}
+	return initDirectory(at.sys, path, at.header, at.perm)
 }
 
 func (at site) close() {
