@@ -183,6 +183,7 @@ func annCalls() []methodCall {
 
 		{readleasepb.ReadLease_Holders_FullMethodName, &readleasepb.HoldersRequest{Key: []byte("a/1")}, nil},
 		{readleasepb.ReadLease_Holders_FullMethodName, &readleasepb.HoldersRequest{Key: []byte("b")}, denied},
+		{readleasepb.ReadLease_Holders_FullMethodName, &readleasepb.HoldersRequest{Key: []byte("a/1"), RangeEnd: []byte("c")}, denied},
 		{readleasepb.ReadLease_Set_FullMethodName, &readleasepb.SetRequest{Policy: "off"}, denied},
 	}
 	for _, rest := range []string{ // only root may, whatever is asked for

@@ -67,11 +67,12 @@ type gate struct {
 	Limits
 	calls, bodies, answers *semaphore.Weighted
 	next                   http.Handler
+	pings                  time.Duration // between those of a websocket
 }
 
 func limited(next http.Handler, l Limits) *gate {
 	l = l.withDefaults()
-	return &gate{l, semaphore.NewWeighted(l.Calls), semaphore.NewWeighted(l.BodiesBytes), semaphore.NewWeighted(l.AnswersBytes), next}
+	return &gate{l, semaphore.NewWeighted(l.Calls), semaphore.NewWeighted(l.BodiesBytes), semaphore.NewWeighted(l.AnswersBytes), next, pingInterval}
 }
 
 // streamed are the first messages of calls that clients may go on to send on.

@@ -170,7 +170,7 @@ func (s *socket) drain(ctx context.Context) {
 
 // ping ends a call whose client does not answer.
 func (s *socket) ping(ctx context.Context) {
-	tick := time.NewTicker(pingInterval)
+	tick := time.NewTicker(s.gate.pings)
 	defer tick.Stop()
 	for {
 		select {

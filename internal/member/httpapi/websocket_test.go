@@ -239,3 +239,51 @@ func TestSocketsEndCalls(t *testing.T) {
 		}
 	}
 }
+
+// A client that does not answer pings has left, whatever its connection says, and its call ends.
+func TestSocketsOfTheSilentEnd(t *testing.T) {
+	ended := make(chan struct{}, 1)
+	url, g := socketsOf(t, Limits{AnswerPatience: 20 * time.Millisecond}, nil, func(_ http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+		ended <- struct{}{}
+	})
+	g.pings = 10 * time.Millisecond
+	for _, path := range []string{"/v3/watch", "/v3/election/observe"} {
+		say(t, opened(t, url+path, nil), "{}") // and reads no more, so that no ping is answered
+		select {
+		case <-ended:
+		case <-time.After(5 * time.Second):
+			t.Errorf("%s goes on, and its client answers no pings", path)
+		}
+	}
+}
+
+// Calls that have ended, by websocket and without, make room for others, and so do their messages.
+func TestCallsMakeRoom(t *testing.T) {
+	url, g := socketsOf(t, Limits{Calls: 1, BodiesBytes: part}, nil, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "done") })
+	ended := func(name string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if g.calls.Acquire(ctx, 1) != nil || g.bodies.Acquire(ctx, part) != nil {
+			t.Fatalf("%s that has ended keeps its room", name)
+		}
+		g.calls.Release(1)
+		g.bodies.Release(part)
+	}
+	for range 2 {
+		if status, _ := send(t, "http"+strings.TrimPrefix(url, "ws")+"/v3/kv/put", "{}"); status != http.StatusOK {
+			t.Errorf("a call is answered by %d", status)
+		}
+		ended("a call")
+		for _, path := range []string{"/v3/kv/put", "/v3/watch"} {
+			c := opened(t, url+path, nil)
+			say(t, c, "{}")
+			if got := hear(t, c); got != "done" {
+				t.Errorf("%s by websocket is answered by %q", path, got)
+			}
+			c.CloseNow()
+			ended(path + " by websocket")
+		}
+	}
+}

@@ -238,8 +238,10 @@ func TestAMemberThatHangsIsMeasured(t *testing.T) {
 		}
 	}
 	close(hangs)
-	for !strings.Contains(scrape(t, m), "etcd_server_proposals_committed_total 31") {
-		time.Sleep(time.Millisecond)
+	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(scrape(t, m), "etcd_server_proposals_committed_total 31"); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("a member that answers again is not asked")
+		}
 	}
 }
 
@@ -324,6 +326,10 @@ func TestAProgramsRegistry(t *testing.T) {
 	}
 	if err := New(Config{Register: r}).Add(member{}, services); err == nil || !strings.Contains(err.Error(), "WrapRegistererWith") {
 		t.Errorf("a second member in one registry: %v, want what to do", err)
+	}
+	r.Unregister(m.all[0])
+	if err := New(Config{Register: r}).Add(member{}, services); err == nil || slices.Contains(names(), "grpc_server_started_total") {
+		t.Errorf("a second member whose first figures find room: %v, and the registry has %v, want none of its figures", err, names())
 	}
 	if m.Remove(); len(names()) > 0 {
 		t.Errorf("after the end of the member the program's registry has %v, want nothing", names())

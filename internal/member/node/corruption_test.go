@@ -5,10 +5,12 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/state/alarm"
+	"github.com/tenure-lease/tenure/internal/state/kv"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
@@ -190,4 +192,26 @@ func TestWhatCannotBeCompared(t *testing.T) {
 	if lagging.hashMessage(1, []byte{1}) || lagging.hashMessage(1, nil) {
 		t.Error("any message is about hashes")
 	}
+}
+
+// Whoever asks for the hash of a compacted revision hears so at once: it will not come back.
+func TestCompactedRevisionsAreNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := kv.New()
+		for range 3 {
+			store.Put(&pb.PutRequest{Key: []byte("k")})
+		}
+		if err := store.Compact(3); err != nil {
+			t.Fatal(err)
+		}
+		n := &Node{cfg: Config{ElectionTimeout: time.Minute, HeartbeatInterval: time.Second}}
+		n.state.Store(&state{view: store.View()})
+		begin := time.Now()
+		if _, err := n.hashAt(t.Context(), 2); !errors.Is(err, kv.ErrCompacted) || !time.Now().Equal(begin) {
+			t.Errorf("a compacted revision is waited for, %v: %v, want at once that it is compacted", time.Since(begin), err)
+		}
+		if _, err := n.hashAt(t.Context(), 9); err == nil || time.Since(begin) != time.Minute {
+			t.Errorf("a revision that may come is waited for, %v: %v, want an election timeout", time.Since(begin), err)
+		}
+	})
 }

@@ -2,8 +2,10 @@ package server
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 )
@@ -14,9 +16,14 @@ func clearBackups(dir string) (err error) {
 	if dir == "" {
 		return nil
 	}
-	left, err := filepath.Glob(filepath.Join(dir, etcdapi.BackupPrefix+"*"))
-	for _, path := range left {
-		err = errors.Join(err, os.RemoveAll(path))
+	left, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, l := range left {
+		if strings.HasPrefix(l.Name(), etcdapi.BackupPrefix) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, l.Name())))
+		}
 	}
 	return err
 }

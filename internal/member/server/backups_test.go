@@ -9,7 +9,7 @@ import (
 // TestUnfinishedSnapshotsAreRemoved: what a killed member had put together for a client goes at the next start, and
 // nothing else does.
 func TestUnfinishedSnapshotsAreRemoved(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "of [one") // no pattern
 	for _, path := range []string{"backup-123/snapshot.db", "wal/log", "my-backup-1"} {
 		path = filepath.Join(dir, path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -31,5 +31,11 @@ func TestUnfinishedSnapshotsAreRemoved(t *testing.T) {
 	}
 	if err := clearBackups(""); err != nil {
 		t.Errorf("without a directory: %v", err)
+	}
+	if err := clearBackups(filepath.Join(dir, "nowhere")); err != nil {
+		t.Errorf("a directory that is not there: %v", err)
+	}
+	if err := clearBackups(filepath.Join(dir, "my-backup-1")); err == nil {
+		t.Error("a file instead of a directory is no error")
 	}
 }

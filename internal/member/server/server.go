@@ -59,9 +59,10 @@ type Config struct {
 	// History is what automatic compaction keeps.
 	History Retention
 
-	// strangers and handshake are strangersMax and handshakePatience, but for tests.
+	// strangers, handshake and compares are strangersMax, handshakePatience and the node, but for tests.
 	strangers int
 	handshake time.Duration
+	compares  checked
 }
 
 // HTTP says what is served by HTTP.
@@ -84,6 +85,7 @@ type Server struct {
 	ports   []*port
 	logger  *slog.Logger
 	memory  *memory
+	room    *room
 	figures *metrics.Metrics
 	traces  *tracing.Traces
 	handler http.Handler
@@ -97,20 +99,20 @@ type Server struct {
 // Start starts the node and serves clients. It returns before the member has
 // found its cluster; see node.Node.Ready.
 func Start(cfg Config) (_ *Server, err error) {
-	if len(cfg.Clients) == 0 {
-		if cfg.Node.PeerListener != nil {
-			cfg.Node.PeerListener.Close()
+	undo := []func(){cfg.close} // if the start fails, the last first
+	defer func() {
+		if err != nil {
+			for _, f := range slices.Backward(undo) {
+				f()
+			}
 		}
-		cfg.close()
+	}()
+	if len(cfg.Clients) == 0 {
 		return nil, errors.New("server: no listener for clients")
 	}
 	users := new(usersOf)
 	logins, err := login.New(users, cfg.Logins)
 	if err != nil {
-		if cfg.Node.PeerListener != nil {
-			cfg.Node.PeerListener.Close()
-		}
-		cfg.close()
 		return nil, err
 	}
 	cfg.Node.Assigned = logins.Assigned
@@ -120,26 +122,16 @@ func Start(cfg Config) (_ *Server, err error) {
 	}
 	traces, err := tracing.Open(cfg.Tracing, cmp.Or(cfg.Node.Logger, slog.Default()))
 	if err != nil {
-		if cfg.Node.PeerListener != nil {
-			cfg.Node.PeerListener.Close()
-		}
-		cfg.close()
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			traces.Close()
-		}
-	}()
+	undo = append(undo, traces.Close)
 	n, err := node.Start(cfg.Node)
 	if err != nil {
-		cfg.close()
 		return nil, err
 	}
+	undo = append(undo, n.Stop)
 	users.Node = n
-	if err := cfg.compareAtStart(n); err != nil {
-		n.Stop()
-		cfg.close()
+	if err := cfg.compareAtStart(cmp.Or[checked](cfg.compares, n)); err != nil {
 		return nil, err
 	}
 	s := &Server{Node: n, logger: cfg.Node.Logger, figures: figures, traces: traces}
@@ -156,12 +148,8 @@ func Start(cfg Config) (_ *Server, err error) {
 	patience := cmp.Or(cfg.handshake, handshakePatience)
 	opts := slices.Concat(traces.Options(), figures.Options(), s.api.Options()) // the calls that the API refuses count, too
 	s.grpc = grpc.NewServer(append(opts, grpc.ConnectionTimeout(patience), grpc.Creds(introduction{}))...)
+	undo = append(undo, s.grpc.Stop)
 	s.api.Register(s.grpc)
-	if err := figures.Add(source{n, s, api.QuotaBytes}, s.grpc.GetServiceInfo()); err != nil {
-		n.Stop()
-		cfg.close()
-		return nil, err
-	}
 	s.strangers.most = cmp.Or(cfg.strangers, strangersMax)
 	told := httpapi.Config{
 		Member: s.api, Observer: figures, Metrics: figures.Handler(), Logger: s.logger,
@@ -170,20 +158,20 @@ func Start(cfg Config) (_ *Server, err error) {
 	}
 	inside, err := s.gateway(cfg.HTTP, &told)
 	if err != nil {
-		n.Stop()
-		figures.Remove()
-		cfg.close()
+		return nil, err
+	}
+	undo = append(undo, func() { s.self.Close() })
+	if err := figures.Add(source{n, s, api.QuotaBytes}, s.grpc.GetServiceInfo()); err != nil {
 		return nil, err
 	}
 	s.web = newWeb(s.handler, s.grpc, patience, cfg.API.MaxConcurrentStreams, s.logger)
 	s.plain = newWeb(s.handler, nil, patience, cfg.API.MaxConcurrentStreams, s.logger)
 	s.probes = newWeb(httpapi.Probes(told), nil, patience, cfg.API.MaxConcurrentStreams, s.logger)
+	s.room = &room{size: func() int64 { return n.Stats().Bytes }, quota: api.QuotaBytes, raise: s.api.RaiseNoSpace}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.done.Go(func() { s.memory.run(ctx) })
-	s.done.Go(func() {
-		(&room{size: func() int64 { return n.Stats().Bytes }, quota: api.QuotaBytes, raise: s.api.RaiseNoSpace}).run(ctx, s.memory)
-	})
+	s.done.Go(func() { s.room.run(ctx, s.memory) })
 	s.done.Go(func() {
 		(&compactor{node: n, keep: cfg.History}).run(ctx, func(err error) {
 			s.logger.Warn("automatic compaction", "err", err)
@@ -228,6 +216,9 @@ func (s *Server) open(listeners []net.Listener, p *port) {
 func (cfg Config) close() {
 	for _, l := range slices.Concat(cfg.Clients, cfg.HTTPOnly, cfg.Metrics) {
 		l.Close()
+	}
+	if cfg.Node.PeerListener != nil {
+		cfg.Node.PeerListener.Close()
 	}
 }
 

@@ -17,7 +17,10 @@ import (
 	"github.com/tenure-lease/tenure/internal/member/node"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// A connection of HTTP that was closed with an answer unread lingers for half a second, in Go's own code.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+}
 
 // start runs n members on loopback, in this process, and returns their client
 // endpoints once each can serve.

@@ -40,7 +40,8 @@ type Config struct {
 // Traces are a member's. Nil traces nothing.
 type Traces struct {
 	provider trace.TracerProvider
-	own      *sdk.TracerProvider // nil: the program's
+	own      *sdk.TracerProvider         // nil: the program's
+	cut      func(context.Context) error // ends what own is sending
 }
 
 // Open prepares to send traces. It waits for no collector: while there is none, traces are lost.
@@ -65,7 +66,7 @@ func Open(c Config, logger *slog.Logger) (*Traces, error) {
 	chosen := sdk.TraceIDRatioBased(float64(c.PerMillion) / MaxPerMillion)
 	own := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(of), sdk.WithSampler(sdk.ParentBased(chosen)))
 	otel.SetErrorHandler(&complaints{logger: logger}) // OpenTelemetry has one for the process
-	return &Traces{own, own}, nil
+	return &Traces{own, own, exporter.Shutdown}, nil
 }
 
 // Options have the calls of a gRPC server traced.
@@ -91,6 +92,7 @@ func (t *Traces) Close() {
 	defer cancel()
 	if err := t.own.Shutdown(ctx); err != nil {
 		otel.Handle(err)
+		t.cut(ctx) // which would go on for long
 	}
 }
 

@@ -171,3 +171,18 @@ func TestTroublesAreLoggedNowAndThen(t *testing.T) {
 		}
 	})
 }
+
+// Without a collector the traces end in time, and nothing of them goes on: whoever closes them may end what they are of.
+func TestTracesEndWithoutACollector(t *testing.T) {
+	running := goleak.IgnoreCurrent()
+	traces, err := Open(Config{Address: "127.0.0.1:1", Service: "s", PerMillion: MaxPerMillion}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, call := traces.own.Tracer("x").Start(t.Context(), "call")
+	call.End()
+	traces.Close()
+	if err := goleak.Find(running); err != nil {
+		t.Errorf("something of the traces goes on: %.300v", err)
+	}
+}
