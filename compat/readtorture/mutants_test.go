@@ -19,7 +19,7 @@ type broken struct {
 	edits    []mutant.Edit // how, if it is none of those
 	policies string
 	insides  bool        // the plan's attacks on insides are needed
-	script   func(*Plan) // makes a plan in which the rule is needed for sure
+	script   func(*Plan) // makes a plan in which the rule is needed often
 }
 
 var mutantFlag = flag.Int("mutant", -1, "try this planted bug alone, with -short, too")
@@ -140,7 +140,7 @@ func TestMutantsAreFound(t *testing.T) {
 			}
 			seeds := uint64(4)
 			if m.script != nil {
-				seeds = 10 // one removal in a dozen meets the rule: 80 of them are enough
+				seeds = 10 // about one removal in a dozen needed the rule; there are 80
 			}
 			for seed := uint64(13); seed < 13+seeds; seed++ {
 				p := NewPlan(seed, m.policies, 3, 30*time.Second)
