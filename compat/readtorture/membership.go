@@ -84,9 +84,18 @@ func (a change) carryOut(ctx context.Context, c *cluster) error {
 			f(i, o)
 		}
 	}
+	leaver, err := clients.find(ctx, m.PeerURL)
+	if err != nil {
+		return fmt.Errorf("remove: %w", err)
+	}
 	switch a.Leaving {
 	case unaware:
 		between(c.Links.Hold)
+		if leaver != nil { // before a write comes that has to wait for it; if this fails it is asked again
+			try, cancel := context.WithTimeout(ctx, changeTime)
+			clients.one().MemberRemove(try, leaver.ID)
+			cancel()
+		}
 	case suspended:
 		m.Pause()
 	case dead:

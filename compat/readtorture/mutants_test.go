@@ -3,6 +3,7 @@ package readtorture
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -17,9 +18,11 @@ type broken struct {
 	name     string        // one of package replicasim's mutants, or the rule that is broken
 	edits    []mutant.Edit // how, if it is none of those
 	policies string
-	insides  bool // the plan's attacks on insides are needed
-	changes  bool // and its changes of the membership
+	insides  bool        // the plan's attacks on insides are needed
+	script   func(*Plan) // makes a plan in which the rule is needed often
 }
+
+var mutantFlag = flag.Int("mutant", -1, "try this planted bug alone, with -short, too")
 
 // mutants are for the whole of this package to find. Package internal/lab/replicasim has one for
 // each rule; here are those that take a driver, or that real processes find soon.
@@ -39,7 +42,7 @@ var mutants = []broken{
 	}, policies: "static/key"},
 	{name: "lease-r1-holders-ignored", policies: "all"},
 	{name: "lease-r26-keys-one-by-one", policies: "static/key"},
-	{name: "lease-r23-removed-replica-forgotten", policies: "all", changes: true},
+	{name: "lease-r23-removed-replica-forgotten", policies: "all", script: removals},
 	{name: "sent-before-durable", policies: "all", insides: true},
 }
 
@@ -67,12 +70,64 @@ func TestMutantsApply(t *testing.T) {
 	}
 }
 
+// longLease is a time for which a removed member reads on that is long beside the time that its removal takes.
+const longLease = 400 * ms
+
+// removals has a follower removed again and again that reads under a long lease, and is cut off from all that could tell it. The others
+// write meanwhile, which has to wait for it, and its clients go on to ask it. Nothing else is done, so the leader stays and removes at once.
+//
+// The rule is needed by each removal before which no write comes once the follower is cut off: such a write, and all behind it, waits until
+// the follower's lease has run out. So the removal follows at once, and there are several in a run.
+func removals(p *Plan) {
+	long := func() bool {
+		for member := range p.Members {
+			for life := range 2 {
+				if p.ttl(member, life) < longLease {
+					return false
+				}
+			}
+		}
+		return true
+	}
+	for p.Seed *= 10_000; !long(); { // seeds that are neighbours have plans of their own
+		p.Seed++
+	}
+	p.Processes, p.Links, p.Insides, p.Changes = nil, nil, nil, nil
+	for sum := time.Duration(0); sum < p.Time; sum += 4 * time.Second {
+		p.Changes = append(p.Changes, change{Wait: 500 * ms, Leaving: unaware, Victim: 1, Goes: 1500 * ms})
+	}
+}
+
+// Every removal of the script is of a follower with a long lease that is not told.
+func TestRemovals(t *testing.T) {
+	for seed := uint64(13); seed < 17; seed++ {
+		p := NewPlan(seed, "all", 3, 30*time.Second)
+		removals(&p)
+		if len(p.Changes) != 8 || len(p.Processes)+len(p.Links)+len(p.Insides) > 0 {
+			t.Errorf("seed %d: %d changes, and %d other attacks", seed, len(p.Changes), len(p.Processes)+len(p.Links)+len(p.Insides))
+		}
+		for _, c := range p.Changes {
+			if c.Leaving != unaware || c.Victim == 0 || c.Goes < time.Second {
+				t.Errorf("seed %d: %v", seed, c)
+			}
+		}
+		for member := range 3 {
+			if ttl := p.ttl(member, 0); ttl < longLease {
+				t.Errorf("seed %d: leases of %v", seed, ttl)
+			}
+		}
+	}
+}
+
 // TestMutantsAreFound tortures each and wants violations.
 func TestMutantsAreFound(t *testing.T) {
-	if testing.Short() || !server.Has(server.Tenure) {
+	if testing.Short() && *mutantFlag < 0 || !server.Has(server.Tenure) {
 		t.Skip("each is built and run: the judges' own tests run")
 	}
 	for i, m := range mutants {
+		if *mutantFlag >= 0 && i != *mutantFlag {
+			continue
+		}
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			rule, edits, err := m.read()
 			if err != nil {
@@ -83,11 +138,16 @@ func TestMutantsAreFound(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for seed := uint64(13); seed < 17; seed++ {
+			seeds := uint64(4)
+			if m.script != nil {
+				seeds = 10 // about one removal in a dozen needed the rule; there are 80
+			}
+			for seed := uint64(13); seed < 13+seeds; seed++ {
 				p := NewPlan(seed, m.policies, 3, 30*time.Second)
 				p.Binary, p.Hooked = program, m.insides
-				if !m.changes {
-					p.Changes = nil
+				p.Changes = nil
+				if m.script != nil {
+					m.script(&p)
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 				out, err := Run(ctx, p, t.TempDir(), func(string) {})

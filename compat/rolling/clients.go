@@ -30,12 +30,13 @@ type clients struct {
 	endpoints []string
 	tls       *tls.Config
 	work      sync.WaitGroup
+	unwatched chan struct{} // gets one for each watch that has ended before it was to
 
 	mu           sync.Mutex
 	acknowledged []write
 	failed       int // writes without an answer
 	reads, locks int
-	watches      [][]seen
+	watches      [][]seen // that saw the end
 	faults       []error
 }
 
@@ -122,10 +123,8 @@ func (c *clients) watch(ctx context.Context, client *clientv3.Client, last <-cha
 			}
 			if err := r.Err(); err != nil || !more {
 				c.fault("a watch has ended after revision %d: %w", at, err)
-				end = at
-				if end == 0 {
-					return
-				}
+				c.unwatched <- struct{}{}
+				return
 			}
 		}
 	}

@@ -12,4 +12,11 @@
 //
 // Tokens are simple ones or signed ones, which end after some seconds. The behaviour of a stock etcd under
 // the same is logged and fails nothing.
+//
+// With simple tokens, watches of a stock etcd (3.7.3) end for good in some runs, with "leader changed" or "invalid auth token". The fault of the first is
+// between its server and its client, and not the judge's. A client logs in anew for each stream of
+// watches. Etcd's Authenticate makes a linearizable read first, which fails with that error when the leader changes.
+// clientv3 returns it from opening the stream as an error without a status, takes it for one that does not pass, and
+// gives the watch up (getToken in its retry_interceptor.go, isHaltErr in its client.go). Tenure's Authenticate waits for the next
+// leader instead.
 package rolling

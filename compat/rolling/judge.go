@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/tenure-lease/tenure/compat/server"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
@@ -63,6 +64,23 @@ func judgeWatch(events []seen, state []*mvccpb.KeyValue) (faults []error) {
 	}
 	return faults
 }
+
+// maxListed is how many faults are listed one by one.
+const maxListed = 20
+
+// listed is a line for each fault, or for the first ones and the number of the others.
+func listed(faults []error) (lines []string) {
+	for i, fault := range faults {
+		if i == maxListed {
+			return append(lines, fmt.Sprintf("and %d more", len(faults)-i))
+		}
+		lines = append(lines, fault.Error())
+	}
+	return lines
+}
+
+// fails reports whether faults fail the test: however many etcd has, they are facts about etcd.
+func fails(kind server.Kind, faults []error) bool { return kind == server.Tenure && len(faults) > 0 }
 
 // ofUsers reports whether a call was refused for a reason of users.
 func ofUsers(err error) bool {

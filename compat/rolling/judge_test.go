@@ -6,8 +6,11 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/tenure-lease/tenure/compat/server"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 )
 
 // The judges accept what is right, and each falsehood is found.
@@ -52,5 +55,41 @@ func TestJudges(t *testing.T) {
 		if ofUsers(err) != want {
 			t.Errorf("%v is taken for a reason of users: %v", err, !want)
 		}
+	}
+}
+
+// Faults of etcd are listed and fail nothing, and those of Tenure fail.
+func TestVerdict(t *testing.T) {
+	many := slices.Repeat([]error{errors.New("a fault")}, 8000)
+	for _, tt := range []struct {
+		kind   server.Kind
+		faults []error
+		lines  int
+		fails  bool
+	}{
+		{server.Etcd, many, maxListed + 1, false}, {server.Etcd, many[:maxListed], maxListed, false}, {server.Etcd, nil, 0, false},
+		{server.Tenure, many, maxListed + 1, true}, {server.Tenure, many[:1], 1, true}, {server.Tenure, nil, 0, false},
+	} {
+		lines := listed(tt.faults)
+		if len(lines) != tt.lines || fails(tt.kind, tt.faults) != tt.fails {
+			t.Errorf("%d faults of %s: %d lines, fails: %v; want %d, %v", len(tt.faults), tt.kind, len(lines), !tt.fails, tt.lines, tt.fails)
+		}
+		if len(tt.faults) > maxListed && lines[maxListed] != "and 7980 more" {
+			t.Errorf("the last line is %q", lines[maxListed])
+		}
+	}
+}
+
+// A watch that ends early is one fault: nobody waits for it, and no event is missed by it.
+func TestAWatchThatEnds(t *testing.T) {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.Close()
+	c := &clients{unwatched: make(chan struct{}, 1)}
+	c.watch(t.Context(), client, nil)
+	if len(c.faults) != 1 || len(c.unwatched) != 1 || len(c.watches) != 0 {
+		t.Errorf("a watch that has ended: faults %v, %d told, events %v; want one fault, told once", c.faults, len(c.unwatched), c.watches)
 	}
 }

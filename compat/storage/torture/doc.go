@@ -48,8 +48,10 @@
 //   - When it can be had, somebody gets the lease in time. The time is the sum of Δ+6δ and
 //     a poll for the dead holder, 5δ for the next one's own accesses, and Δ/2+6δ if a
 //     waiter before it is dead, too. δ is what the holders measured, at most Δ/12. A
-//     second is for a busy machine, and if a goroutine of the judge's own ran late, as
-//     much again as a slow claim costs. With a single directory the times in which it was
+//     second is for a busy machine. None of these terms has the time for which a step that is due waits
+//     for a processor, so the judge measures it: a goroutine of its own wakes each 10 ms, and the bound grows by
+//     all the time that it ran late while nobody held the lease. If it once ran late by 50 ms, a claim may have been slow, and
+//     as much again as that costs is added. With a single directory the times in which it was
 //     away, full or frozen do not count, nor the (Δ+6δ)·1.1 for which what may be damaged
 //     is waited out.
 //

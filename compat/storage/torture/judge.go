@@ -20,8 +20,8 @@ type history struct {
 	commands map[int]bool // processes that look at no deadline
 	// barren are times in which nobody need get the lease.
 	barren []window
-	// late are times in which this machine did not get round to running what was due.
-	late []window
+	// stalls are times in which this machine did not get round to running what was due, and late the long ones.
+	stalls, late []window
 
 	term, delay time.Duration
 	from, to    time.Duration // somebody wants the lease all the time in between
@@ -150,7 +150,8 @@ func (h *history) excused(pid int, from, to time.Duration) bool {
 // takeover returns the longest that a name may be free while others wait for it. A dead
 // holder takes Δ+6δ, and the next holder a poll, its three accesses and 2δ. A dead waiter
 // before it in the queue takes Δ/2+6δ. δ is the greatest that any process measured; no more
-// than Δ/12 goes into records.
+// than Δ/12 goes into records. That each step runs when it is due is assumed here; gaps adds
+// the time that the machine stalled.
 func (h *history) takeover() time.Duration {
 	delay := h.delay
 	for _, l := range h.lines {
@@ -163,7 +164,7 @@ func (h *history) takeover() time.Duration {
 // gap is a time without a holder, less what of it nobody could have held.
 type gap struct {
 	from, to time.Duration
-	late     time.Duration // added for a machine that was late: a slow claim has to be waited out, too
+	late     time.Duration // added for a machine that stalled; if it was late, a slow claim has to be waited out, too
 }
 
 // gaps are the times without a holder, from report to report.
@@ -177,9 +178,10 @@ func (h *history) gaps() (all []gap) {
 		}
 		for _, w := range h.late {
 			if w.meets(g.from, until) {
-				g.late += w.to - w.from + h.term + 6*h.delay
+				g.late += h.term + 6*h.delay
 			}
 		}
+		g.late += within(h.stalls, g.from, until)
 		all = append(all, g)
 	}
 	since := h.from

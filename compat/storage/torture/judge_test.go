@@ -76,6 +76,23 @@ func TestJudge(t *testing.T) {
 			h.to = 16000 * ms
 			h.barren = []window{{0, 7500 * ms, 11000 * ms, ""}}
 		}, "NOBODY GOT a"},
+		{"nobody for a little too long", func(h *history) { h.to = h.bound() + 30*ms }, "NOBODY GOT a"},
+		{"nobody for a little too long, on a machine that stalled", func(h *history) {
+			h.to = h.bound() + 30*ms
+			for at := h.to - 2000*ms; at < h.to-1000*ms; at += 20 * ms {
+				h.stalls = append(h.stalls, window{0, at, at + ms, ""})
+			}
+		}, ""},
+		{"nobody for longer than it stalled", func(h *history) {
+			h.to = h.bound() + 60*ms
+			for at := h.to - 2000*ms; at < h.to-1000*ms; at += 20 * ms {
+				h.stalls = append(h.stalls, window{0, at, at + ms, ""})
+			}
+		}, "NOBODY GOT a"},
+		{"nobody, on a machine that had stalled before", func(h *history) {
+			h.to = h.bound() + 30*ms
+			h.stalls = []window{{0, 2000 * ms, 4000 * ms, ""}}
+		}, "NOBODY GOT a"},
 		{"a command that was stopped", func(h *history) {
 			h.lines[5].at = 5000 * ms
 			h.commands[2] = true
@@ -95,6 +112,33 @@ func TestJudge(t *testing.T) {
 		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%s: got %v, want %s", c.name, err, c.want)
 		}
+	}
+}
+
+// bound is the last time up to which nobody need hold the lease of a good history.
+func (h *history) bound() (at time.Duration) {
+	for _, l := range h.lines {
+		if l.what == begin || l.what == beat {
+			at = max(at, l.at)
+		}
+	}
+	return at + h.takeover() + time.Second
+}
+
+// Each stall is measured, and the long ones count as late; what runs in time does not.
+func TestStalls(t *testing.T) {
+	var s stalls
+	for at, by := range map[time.Duration]time.Duration{1000 * ms: ms, 2000 * ms: 2 * ms, 3000 * ms: 50 * ms, 4000 * ms: 51 * ms} {
+		s.add(at, at+by)
+	}
+	if got := within(s.all, 0, 9000*ms); got != 103*ms {
+		t.Errorf("it stalled for %v, want 103ms", got)
+	}
+	if got := within(s.all, 3040*ms, 4001*ms); got != 11*ms {
+		t.Errorf("it stalled for %v in a part of that time, want 11ms", got)
+	}
+	if got := within(s.late, 0, 9000*ms); got != 51*ms {
+		t.Errorf("it was late for %v, want 51ms", got)
 	}
 }
 

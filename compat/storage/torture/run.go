@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	leases "github.com/tenure-lease/tenure/compat/storage"
@@ -45,12 +43,13 @@ type Outcome struct {
 	Longest                time.Duration // without a holder, when there could have been one
 	Takeover               time.Duration // its bound, without slack
 	Late                   time.Duration // in which this machine was
+	Stalled                time.Duration // with all shorter stalls
 }
 
 func (o Outcome) String() string {
-	return fmt.Sprintf("%d attacks (%d not possible), %d tenures, %d told, %d refused by the fence, %d guardians, %d of them lost; longest without a holder %v (promised %v), machine late for %v",
+	return fmt.Sprintf("%d attacks (%d not possible), %d tenures, %d told, %d refused by the fence, %d guardians, %d of them lost; longest without a holder %v (promised %v), machine late for %v, stalled for %v",
 		len(o.Attacks), o.Skipped, o.Tenures, o.Told, o.Refused, o.Guarded, o.Lost,
-		o.Longest.Round(time.Millisecond), o.Takeover.Round(time.Millisecond), o.Late.Round(time.Millisecond))
+		o.Longest.Round(time.Millisecond), o.Takeover.Round(time.Millisecond), o.Late.Round(time.Millisecond), o.Stalled.Round(time.Millisecond))
 }
 
 // deeds lists the attacks, a line each.
@@ -93,7 +92,7 @@ func Run(ctx context.Context, cfg Config) (out Outcome, err error) {
 			return out, err
 		}
 	}
-	late := watchLateness(ctx)
+	stalled := watchStalls(ctx)
 	from := now()
 	err = n.run(attacks)
 	os.WriteFile(cfg.Dir+"/attacks", []byte(Outcome{Attacks: n.chronicle}.deeds()), 0o644)
@@ -107,10 +106,9 @@ func Run(ctx context.Context, cfg Config) (out Outcome, err error) {
 	time.Sleep(h.takeover())
 	h.from, h.to = from+time.Second, now() // processes take a moment to start
 	ps.end()
-	h.late = late()
-	for _, w := range h.late {
-		out.Late += w.to - w.from
-	}
+	measured := stalled()
+	h.stalls, h.late = measured.all, measured.late
+	out.Late, out.Stalled = within(h.late, h.from, h.to), within(h.stalls, h.from, h.to)
 	for _, d := range out.Attacks {
 		if errors.Is(d.err, errNothing) {
 			out.Skipped++
@@ -167,27 +165,6 @@ func (o *Outcome) count(h *history) {
 	}
 	o.Takeover = max(o.Takeover, h.takeover())
 	o.Longest = max(o.Longest, h.longest())
-}
-
-// watchLateness looks how late a goroutine of ours runs, until its result is asked for.
-func watchLateness(ctx context.Context) (stop func() []window) {
-	ctx, cancel := context.WithCancel(ctx)
-	var all []window
-	var done sync.WaitGroup
-	done.Go(func() {
-		for ctx.Err() == nil {
-			due := now() + 10*time.Millisecond
-			pause(ctx, 10*time.Millisecond)
-			if at := now(); at-due > lateness/2 {
-				all = append(all, window{0, due, at, "late"})
-			}
-		}
-	})
-	return func() []window {
-		cancel()
-		done.Wait()
-		return slices.Clone(all)
-	}
 }
 
 // Errors of holders are on their standard error.
