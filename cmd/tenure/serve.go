@@ -127,6 +127,9 @@ func serve(ctx context.Context, o serveOptions) error {
 		logger.Info("stopped before it served")
 		return nil
 	}
+	if err != nil && (cfg.Node.Check() != nil || cfg.Logins.Check() != nil) {
+		return cli.Usage(err)
+	}
 	if err != nil {
 		return endedBy(err)
 	}

@@ -215,6 +215,9 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 	if err := o.selfSign(logger); err != nil {
 		return cfg, err
 	}
+	if err := o.alike(); err != nil {
+		return cfg, err
+	}
 	if cfg.ClientTLS, err = o.client.load(o.tls, slices.Concat(o.listenClientURLs, o.sockets.httpURLs)); err != nil {
 		return cfg, err
 	}
@@ -237,7 +240,8 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 		open = append(open, l)
 	}
 	last := 1 + len(o.listenClientURLs)
-	cfg.Node.PeerListener, cfg.Clients, cfg.HTTPOnly = open[0], open[1:last], open[last:]
+	cfg.Node.PeerListener, cfg.HTTPOnly = open[0], open[last:]
+	cfg.Clients, cfg.Plain = o.apart(open[1:last], logger)
 	o.auth.setIn(&cfg, o.client.clientAuth)
 	err = o.http.setIn(&cfg, o.sockets)
 	return cfg, err

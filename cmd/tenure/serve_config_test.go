@@ -161,7 +161,7 @@ func TestServeSettingsThatMakeNoSense(t *testing.T) {
 		{"TLS without certificates", []string{"--listen-client-urls", "https://127.0.0.1:0"}, nil, "--cert-file"},
 		{"this member at https, and a port without", []string{"--initial-advertise-peer-urls", "https://127.0.0.1:1"}, nil, "is without TLS"},
 		{"another at https, and a port without", []string{"--name", "a", "--initial-cluster", "a=http://localhost:2380,b=https://127.0.0.1:1"}, nil, "is without TLS"},
-		{"half TLS", []string{"--listen-client-urls", "https://127.0.0.1:0,http://127.0.0.1:0"}, nil, "either all"},
+		{"half TLS", []string{"--listen-client-urls", "https://127.0.0.1:0", "--listen-client-http-urls", "http://127.0.0.1:0"}, nil, "either all"},
 		{"no URL", []string{"--listen-client-urls", "localhost:2379"}, nil, "no URL"},
 		{"an election too short", []string{"--election-timeout", "200"}, nil, "too short"},
 		{"retention", []string{"--auto-compaction-retention", "-1"}, nil, "negative"},

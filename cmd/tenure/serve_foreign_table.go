@@ -99,7 +99,7 @@ var nuances = map[string]string{
 	"initial-cluster":                "one URL for each name",
 	"listen-peer-urls":               "one URL",
 	"log-level":                      "with panic and fatal nothing is logged",
-	"listen-client-urls":             "all of them with TLS or none; the socket of unix://PATH is for this user alone",
+	"listen-client-urls":             "those with https have TLS, and the others are told in a warning; the socket of unix://PATH is for this user alone",
 	"listen-client-http-urls":        "with TLS if --listen-client-urls is",
 	"socket-reuse-address":           "it is always so",
 	"auto-tls":                       "[security](security.md#certificates-that-members-make) has what it is good for",

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -30,6 +32,31 @@ func (o *listenOptions) register(f *pflag.FlagSet) {
 // secureURL reports whether a URL is one with TLS.
 func secureURL(u string) bool {
 	return strings.HasPrefix(u, "https://") || strings.HasPrefix(u, "unixs://")
+}
+
+// alike refuses URLs with TLS beside others without it where HTTP has URLs of its own.
+func (o *serveOptions) alike() error {
+	urls := slices.Concat(o.listenClientURLs, o.sockets.httpURLs)
+	if len(o.sockets.httpURLs) > 0 && slices.ContainsFunc(urls, secureURL) && slices.ContainsFunc(urls, func(u string) bool { return !secureURL(u) }) {
+		return fmt.Errorf("%v: with --listen-client-http-urls either all of them https or none", urls)
+	}
+	return nil
+}
+
+// apart parts the listeners of --listen-client-urls: those with TLS, if there are any, from those without.
+func (o *serveOptions) apart(listeners []net.Listener, logger *slog.Logger) (clients, plain []net.Listener) {
+	if !slices.ContainsFunc(o.listenClientURLs, secureURL) {
+		return listeners, nil
+	}
+	for i, u := range o.listenClientURLs {
+		if secureURL(u) {
+			clients = append(clients, listeners[i])
+			continue
+		}
+		plain = append(plain, listeners[i])
+		logger.Warn("TLS is for the URLs with https alone: clients at this one are not encrypted, and need no certificate", "url", u)
+	}
+	return clients, plain
 }
 
 // listen opens the socket of a URL: of http://host:port, or of unix://path, as etcd writes paths. Their

@@ -136,10 +136,11 @@ func TestServeSharesPorts(t *testing.T) {
 	}
 }
 
-// A secure socket needs a certificate, as a port does, and none is served beside one without TLS.
+// A secure socket needs a certificate, as a port does, and none is served beside one without TLS where HTTP has URLs of its own.
 func TestServeSecuresPaths(t *testing.T) {
 	for want, urls := range map[string]string{"needs --cert-file": "unixs:///x", "either all of them": "unixs:///x,unix:///y"} {
-		o, err := parse(t, []string{"--data-dir", t.TempDir(), "--listen-client-urls", urls}, nil)
+		clients, http, _ := strings.Cut(urls, ",")
+		o, err := parse(t, []string{"--data-dir", t.TempDir(), "--listen-client-urls", clients, "--listen-client-http-urls", http}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -112,8 +112,6 @@ func (t *tlsOptions) check(urls []string) error {
 func (t *tlsOptions) load(limits tlsLimits, urls []string) (*tls.Config, error) {
 	secure := slices.ContainsFunc(urls, secureURL)
 	switch {
-	case secure && slices.ContainsFunc(urls, func(u string) bool { return !secureURL(u) }):
-		return nil, fmt.Errorf("%v: either all of them https or none", urls)
 	case !secure && t.set():
 		return nil, fmt.Errorf("--%scert-file and its like are set, but %v is not https", t.prefix, urls)
 	case !secure:

@@ -44,6 +44,12 @@ type Authority struct {
 	signed    *signed // nil: tokens are simple
 }
 
+// Check returns the error with which New refuses c, if it does.
+func (c Config) Check() error {
+	_, err := New(nil, c)
+	return err
+}
+
 // New returns an Authority. Its tokens have to be added: see Assigned.
 func New(b Backend, c Config) (*Authority, error) {
 	if c.Tokens == "" {

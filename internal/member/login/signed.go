@@ -36,7 +36,7 @@ func parseOptions(text string) (*options, error) {
 	case kind == "simple" && rest == "":
 		return nil, nil
 	case kind != "jwt":
-		return nil, fmt.Errorf("login: %q: want simple, or jwt,sign-method=…,priv-key=…", text)
+		return nil, fmt.Errorf("login: --auth-token %q: want simple, or jwt,sign-method=…,priv-key=…", text)
 	}
 	o := &options{ttl: 5 * time.Minute}
 	seen := map[string]bool{}

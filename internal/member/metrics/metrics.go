@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -68,10 +69,18 @@ func New(c Config) *Metrics {
 	build, commit := built(debug.ReadBuildInfo())
 	m.all = append(m.calls.collectors(), m.health[true], m.health[false], m.check, m.checks, m.syncs, commits,
 		constant("etcd_server_version", "The version of etcd whose API this is.", "server_version", c.Versions.Server),
-		constant("etcd_cluster_version", "The version of etcd that all members have in common.", "cluster_version", c.Versions.Cluster),
+		constant("etcd_cluster_version", "The version of etcd that all members have in common.", "cluster_version", minor(c.Versions.Cluster)),
 		constant("etcd_server_go_version", "The version of Go by which the member was built.", "server_go_version", runtime.Version()),
 		constant("tenure_build_info", "The program of the member.", "version", build, "commit", commit))
 	return m
+}
+
+// minor is the major and the minor number of a version: that is how etcd labels its cluster's.
+func minor(version string) string {
+	if parts := strings.SplitN(version, ".", 3); len(parts) == 3 {
+		return parts[0] + "." + parts[1]
+	}
+	return version
 }
 
 // module is the path of this one, which may be a part of another program.

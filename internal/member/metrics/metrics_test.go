@@ -202,7 +202,7 @@ etcd_server_healthcheck{name="non_learner",type="readyz"} 0
 etcd_server_healthchecks_total{name="non_learner",status="success",type="readyz"} 1
 etcd_server_healthchecks_total{name="non_learner",status="error",type="readyz"} 1
 etcd_server_version{server_version="3.7.3"} 1
-etcd_cluster_version{cluster_version="3.7.0"} 1
+etcd_cluster_version{cluster_version="3.7"} 1
 etcd_server_id{server_id="a"} 1
 grpc_server_started_total{grpc_method="Range",grpc_service="etcdserverpb.KV",grpc_type="unary"} 0
 grpc_server_handled_total{grpc_code="OK",grpc_method="RangeStream",grpc_service="etcdserverpb.KV",grpc_type="server_stream"} 0

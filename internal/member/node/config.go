@@ -120,6 +120,9 @@ type Config struct {
 	mono func() machine.Mono // of Now
 }
 
+// Check returns an error if a member cannot be started by c, whatever its directory and the others are.
+func (c Config) Check() error { return c.setDefaults() }
+
 func (c *Config) setDefaults() error {
 	if c.HeartbeatInterval == 0 {
 		c.HeartbeatInterval = 100 * time.Millisecond

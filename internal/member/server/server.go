@@ -34,6 +34,8 @@ type Config struct {
 	// Clients are where clients connect, at least one, by gRPC and HTTP. The Server closes
 	// them, also when Start fails.
 	Clients []net.Listener
+	// Plain are as Clients, but without TLS. The Server closes them, too.
+	Plain []net.Listener
 	// HTTPOnly are where clients connect by HTTP alone. If there are any, Clients serves gRPC alone. The Server
 	// closes them, too.
 	HTTPOnly []net.Listener
@@ -178,14 +180,18 @@ func Start(cfg Config) (_ *Server, err error) {
 		})
 	})
 	calls := newLane()
-	clients := &port{
-		tls: negotiating(cfg.ClientTLS), strangers: &s.strangers, patience: patience, firstCall: firstCall,
-		streams: cfg.API.MaxConcurrentStreams, grpc: calls, http: s.web.lane,
+	clients := func(tls *tls.Config) *port {
+		p := &port{
+			tls: negotiating(tls), strangers: &s.strangers, patience: patience, firstCall: firstCall,
+			streams: cfg.API.MaxConcurrentStreams, grpc: calls, http: s.web.lane,
+		}
+		if len(cfg.HTTPOnly) > 0 {
+			p.http = nil
+		}
+		return p
 	}
-	if len(cfg.HTTPOnly) > 0 {
-		clients.http = nil
-	}
-	s.open(cfg.Clients, clients)
+	s.open(cfg.Clients, clients(cfg.ClientTLS))
+	s.open(cfg.Plain, clients(nil))
 	s.open(cfg.HTTPOnly, &port{tls: negotiating(cfg.ClientTLS), strangers: &s.strangers, patience: patience, http: s.plain.lane})
 	s.open(cfg.Metrics, &port{strangers: &s.strangers, patience: patience, http: s.probes.lane})
 	for _, serve := range []func() error{
@@ -214,7 +220,7 @@ func (s *Server) open(listeners []net.Listener, p *port) {
 
 // close closes the listeners of a member that is not started.
 func (cfg Config) close() {
-	for _, l := range slices.Concat(cfg.Clients, cfg.HTTPOnly, cfg.Metrics) {
+	for _, l := range slices.Concat(cfg.Clients, cfg.Plain, cfg.HTTPOnly, cfg.Metrics) {
 		l.Close()
 	}
 	if cfg.Node.PeerListener != nil {
@@ -264,8 +270,9 @@ func (s *Server) Shutdown(ctx context.Context) {
 		s.logger.Warn("leadership was not handed over", "err", err)
 	}
 	s.api.EndStreams()
-	s.ports[0].end() // that for clients
-	s.ports[1].end() // that for HTTP alone
+	for _, p := range s.ports[:3] { // those for clients, and not that for metrics
+		p.end()
+	}
 	var ends sync.WaitGroup
 	ends.Go(s.grpc.GracefulStop)
 	ends.Go(func() { s.web.server.Shutdown(ctx) })
