@@ -56,7 +56,7 @@ func TestServeWithTLSAndWithout(t *testing.T) {
 		"https://" + at[0]: {with, true}, "https://" + at[0] + "/": {without, false},
 		"http://" + at[1]: {nil, true}, "http://" + at[0]: {nil, false}, "unix://" + socket: {nil, true},
 	} {
-		patience := time.Minute
+		patience := 20 * time.Second
 		if !tt.ok {
 			patience = time.Second
 		}
