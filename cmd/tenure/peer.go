@@ -243,11 +243,19 @@ func runPeer(cfg flease.Config, o peerOptions, mode fs.FileMode, w io.Writer) er
 	}
 }
 
-// closeUnless closes what takes its time, unless there is a signal meanwhile: then it calls atOnce, too.
+// echo is for how long more signals count as the first: timeout(1), and others, signal a process and then its group.
+const echo = 500 * time.Millisecond
+
+// closeUnless closes what takes its time, after a signal, unless there is another meanwhile: then it calls atOnce, too.
 func closeUnless(signals <-chan os.Signal, close func() error, atOnce func()) error {
+	begun := time.Now()
 	go func() {
-		<-signals
-		atOnce()
+		for range signals {
+			if time.Since(begun) >= echo {
+				atOnce()
+				return
+			}
+		}
 	}()
 	return close()
 }

@@ -154,12 +154,7 @@ func serve(ctx context.Context, o serveOptions) error {
 	cancel()
 	end, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	go func() {
-		<-signals
-		fmt.Fprintln(os.Stderr, "tenure: stopped at once by a second signal")
-		os.Exit(1)
-	}()
-	s.Shutdown(end)
+	_ = closeUnless(signals, func() error { s.Shutdown(end); return nil }, func() { stopAtOnce(os.Stderr, os.Exit) })
 	logger.Info("stopped")
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -138,21 +139,29 @@ func TestAPeerThatCannotGoOn(t *testing.T) {
 	}
 }
 
-// A second signal ends a peer that takes its time to close.
+// A second signal ends what takes its time to close, unless it comes so soon that it is the first once more.
 func TestASecondSignalEndsAtOnce(t *testing.T) {
-	for _, signalled := range []bool{true, false} {
+	for _, tt := range []struct {
+		signals []time.Duration // after the first
+		ended   time.Duration   // 0: it is not
+	}{
+		{},
+		{[]time.Duration{0, 499 * time.Millisecond}, 0},
+		{[]time.Duration{500 * time.Millisecond}, 500 * time.Millisecond},
+		{[]time.Duration{0, time.Minute, 2 * time.Minute}, time.Minute},
+	} {
 		synctest.Test(t, func(t *testing.T) {
-			signals, odd, ended := make(chan os.Signal, 2), errors.New("odd"), false
-			time.AfterFunc(time.Minute, func() {
-				if signalled {
-					signals <- syscall.SIGTERM
-				}
-			})
-			err := closeUnless(signals, func() error { time.Sleep(time.Hour); return odd }, func() { ended = true })
-			if synctest.Wait(); ended != signalled || err != odd {
-				t.Errorf("with a second signal: %v, a peer that takes an hour to close is ended at once: %v, and its error is %v; want %v", signalled, ended, err, odd)
+			signals, odd, begun := make(chan os.Signal, 2), errors.New("odd"), time.Now()
+			for _, after := range tt.signals {
+				time.AfterFunc(after, func() { signals <- syscall.SIGTERM })
 			}
+			var ended []time.Duration
+			err := closeUnless(signals, func() error { time.Sleep(time.Hour); return odd }, func() { ended = append(ended, time.Since(begun)) })
 			close(signals)
+			synctest.Wait()
+			if want := slices.DeleteFunc([]time.Duration{tt.ended}, func(d time.Duration) bool { return d == 0 }); !slices.Equal(ended, want) || err != odd {
+				t.Errorf("with signals %v after the first, what takes an hour to close is ended at once after %v, want %v; and its error is %v", tt.signals, ended, want, err)
+			}
 		})
 	}
 }
