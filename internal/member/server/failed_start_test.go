@@ -38,13 +38,13 @@ func TestAStartThatFailsLeavesNothing(t *testing.T) {
 		"a registry with another member":  func(c *Config) { c.Figures.Register = taken },
 	} {
 		running, mine := goleak.IgnoreCurrent(), prometheus.NewRegistry()
-		all := []net.Listener{listen(t), listen(t), listen(t), listen(t), listen(t)}
+		all := []net.Listener{listen(t), listen(t), listen(t), listen(t), listen(t), listen(t)}
 		good := Config{
 			Node: node.Config{
 				Name: "a", DataDir: t.TempDir(), Peers: map[string]string{"a": "http://" + all[0].Addr().String()}, PeerListener: all[0],
 				Logger: slog.New(slog.DiscardHandler),
 			},
-			Clients: all[1:3], HTTPOnly: all[3:4], Metrics: all[4:],
+			Clients: all[1:3], HTTPOnly: all[3:4], Metrics: all[4:5], Plain: all[5:],
 			Tracing: tracing.Config{Address: "127.0.0.1:1", Service: "s"},
 		}
 		good.Figures.Register = mine
@@ -74,7 +74,7 @@ func TestAStartThatFailsLeavesNothing(t *testing.T) {
 		if n := names(taken); n != before {
 			t.Errorf("%s: the registry of another member has %d figures, want %d as before", name, n, before)
 		}
-		good.Node.PeerListener, good.Clients, good.HTTPOnly, good.Metrics = listen(t), []net.Listener{listen(t)}, nil, nil
+		good.Node.PeerListener, good.Clients, good.HTTPOnly, good.Metrics, good.Plain = listen(t), []net.Listener{listen(t)}, nil, nil, nil
 		s, err := Start(good)
 		if err != nil {
 			t.Fatalf("%s: the next start: %v", name, err)

@@ -48,12 +48,14 @@ func TestPortsHaveTheLimits(t *testing.T) {
 		}
 	}
 	for i, p := range s.ports {
-		if p.patience != 3*time.Second || p.strangers != &s.strangers || (p.tls != nil) != (i < 2) {
-			t.Errorf("port %d: patience %v, strangers of its own %v, TLS %v; want 3 s, the member's, and TLS but for metrics", i, p.patience, p.strangers != &s.strangers, p.tls != nil)
+		if p.patience != 3*time.Second || p.strangers != &s.strangers || (p.tls != nil) != (i == 0 || i == 2) {
+			t.Errorf("port %d: patience %v, strangers of its own %v, TLS %v; want 3 s, the member's, and TLS for clients and for HTTP alone", i, p.patience, p.strangers != &s.strangers, p.tls != nil)
 		}
 	}
-	if p := s.ports[0]; p.streams != 7 || p.firstCall != firstCall || p.http != nil {
-		t.Errorf("the port of gRPC tells %d calls in flight, waits %v for the first, serves HTTP %v; want 7, %v and no", p.streams, p.firstCall, p.http != nil, firstCall)
+	for _, p := range s.ports[:2] {
+		if p.streams != 7 || p.firstCall != firstCall || p.http != nil {
+			t.Errorf("the port of gRPC tells %d calls in flight, waits %v for the first, serves HTTP %v; want 7, %v and no", p.streams, p.firstCall, p.http != nil, firstCall)
+		}
 	}
 	if s.strangers.most != 5 {
 		t.Errorf("%d strangers may be inside, want 5", s.strangers.most)
@@ -91,7 +93,8 @@ func TestPortsHaveTheLimits(t *testing.T) {
 // port, and tells its figures until the end. Idle connections are closed then.
 func TestShutdownAnswersHTTP(t *testing.T) {
 	for _, alone := range []bool{false, true} {
-		s, clients, plain, probes := everywhere(t, func(*Config) {})
+		open := listen(t)
+		s, clients, plain, probes := everywhere(t, func(c *Config) { c.Plain = []net.Listener{open} })
 		w := s.web
 		if alone {
 			w = s.plain
@@ -128,7 +131,7 @@ func TestShutdownAnswersHTTP(t *testing.T) {
 			defer close(left)
 			s.Shutdown(ctx)
 		}()
-		for name, at := range map[string]string{"gRPC": clients, "HTTP alone": plain} {
+		for name, at := range map[string]string{"gRPC": clients, "gRPC without TLS": open.Addr().String(), "HTTP alone": plain} {
 			for deadline := time.Now().Add(5 * time.Second); ; {
 				conn, err := net.Dial("tcp", at)
 				if err != nil {
