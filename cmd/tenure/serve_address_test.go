@@ -134,3 +134,30 @@ func TestServeWhereAMemberHasJoined(t *testing.T) {
 		t.Errorf("later: %v", err)
 	}
 }
+
+// A slash at the end of a member's URL makes no other URL of it: the IDs of the first members follow from their URLs.
+func TestServeWhereAMembersURLEndsInASlash(t *testing.T) {
+	for _, tt := range [][2]string{
+		{"http://10.0.0.1:2380/", "a=http://10.0.0.1:2380,b=http://10.0.0.2:2380/"},
+		{"http://10.0.0.1:2380", "a=http://10.0.0.1:2380/,b=http://10.0.0.2:2380"},
+		{"http://10.0.0.1:2380", "a=http://10.0.0.1:2380,b=http://10.0.0.2:2380"},
+	} {
+		o, err := parse(t, []string{"--name=a", "--listen-client-urls=http://127.0.0.1:0", "--listen-peer-urls=http://127.0.0.1:0", "--data-dir=" + t.TempDir(),
+			"--initial-advertise-peer-urls=" + tt[0], "--initial-cluster=" + tt[1]}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := o.config(slog.New(slog.DiscardHandler), nil)
+		if err != nil {
+			t.Errorf("%q do not start: %v", tt, err)
+			continue
+		}
+		cfg.Node.PeerListener.Close()
+		for _, l := range cfg.Clients {
+			l.Close()
+		}
+		if got := cfg.Node.Peers; got["a"] != "http://10.0.0.1:2380" || got["b"] != "http://10.0.0.2:2380" {
+			t.Errorf("%q start among %v", tt, got)
+		}
+	}
+}

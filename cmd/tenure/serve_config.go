@@ -119,6 +119,11 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 	if len(o.advertisePeerURLs) != 1 || len(o.listenPeerURLs) != 1 {
 		return cfg, errors.New("--listen-peer-urls and --initial-advertise-peer-urls: one URL each")
 	}
+	own, err := peerURL("--initial-advertise-peer-urls", o.advertisePeerURLs[0])
+	if err != nil {
+		return cfg, err
+	}
+	o.advertisePeerURLs[0] = own
 	if o.discovery.domain != "" && o.initialCluster != "" {
 		return cfg, errors.New("--discovery-srv and --initial-cluster exclude each other, as in etcd")
 	}
@@ -218,10 +223,10 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 	if err := o.alike(); err != nil {
 		return cfg, err
 	}
-	if cfg.ClientTLS, err = o.client.load(o.tls, slices.Concat(o.listenClientURLs, o.sockets.httpURLs)); err != nil {
+	if cfg.ClientTLS, err = o.client.load(o.tls, slices.Concat(o.listenClientURLs, o.sockets.httpURLs), logger); err != nil {
 		return cfg, err
 	}
-	if cfg.Node.PeerTLS, err = o.peer.load(o.tls, o.listenPeerURLs); err != nil {
+	if cfg.Node.PeerTLS, err = o.peer.load(o.tls, o.listenPeerURLs, logger); err != nil {
 		return cfg, err
 	}
 	var open []net.Listener
@@ -275,9 +280,26 @@ func parseCluster(s string) (map[string]string, error) {
 		if peers[name] != "" {
 			return nil, fmt.Errorf("--initial-cluster: %s is there twice; a member has one peer URL", name)
 		}
-		peers[name] = u
+		var err error
+		if peers[name], err = peerURL("--initial-cluster", u); err != nil {
+			return nil, err
+		}
 	}
 	return peers, nil
+}
+
+// peerURL is a URL of a member without a slash at its end, as the IDs of the first members follow from their URLs,
+// letter by letter. Members have no paths.
+func peerURL(flag, raw string) (string, error) {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" {
+		return raw, nil // the user of the URL has a better error
+	}
+	raw = strings.TrimSuffix(raw, "/")
+	if u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" {
+		return "", fmt.Errorf("%s: %s: a member's URL has no path: want http://host:port", flag, raw)
+	}
+	return raw, nil
 }
 
 // dialable refuses URLs at which a member can listen and no other can dial.

@@ -157,7 +157,13 @@ func TestServeSettingsThatMakeNoSense(t *testing.T) {
 		{"a member twice", []string{"--initial-cluster", "a=http://x:1,a=http://y:1"}, nil, "twice"},
 		{"a state", []string{"--initial-cluster-state", "old"}, nil, "want new or existing"},
 		{"joining", []string{"--initial-cluster-state", "existing", "--data-dir", t.TempDir()}, nil, "must name other members"},
-		{"certificates without TLS", []string{"--cert-file", "c.pem"}, nil, "not https"},
+		{"a path of this member", []string{"--initial-advertise-peer-urls", "http://127.0.0.1:1/x"}, nil, "--initial-advertise-peer-urls: http://127.0.0.1:1/x: a member's URL has no path"},
+		{"a path of another member", []string{"--initial-cluster", "default=http://localhost:2380,b=http://127.0.0.1:1/x/"}, nil, "--initial-cluster: http://127.0.0.1:1/x: a member's URL has no path"},
+		{"a version of TLS without TLS", []string{"--tls-min-version", "TLS1.4"}, nil, "--tls-min-version: "},
+		{"cipher suites without TLS", []string{"--cipher-suites", "FOO"}, nil, "--cipher-suites: "},
+		{"versions of TLS that exclude each other, without TLS", []string{"--tls-min-version", "TLS1.3", "--tls-max-version", "TLS1.2"}, nil, "is newer than"},
+		{"origins without a scheme", []string{"--cors", "a,b"}, nil, `--cors "a": want * or origins`},
+		{"an origin with a path", []string{"--cors", "http://a:1,http://b:1/"}, nil, `--cors "http://b:1/": want`},
 		{"TLS without certificates", []string{"--listen-client-urls", "https://127.0.0.1:0"}, nil, "--cert-file"},
 		{"this member at https, and a port without", []string{"--initial-advertise-peer-urls", "https://127.0.0.1:1"}, nil, "is without TLS"},
 		{"another at https, and a port without", []string{"--name", "a", "--initial-cluster", "a=http://localhost:2380,b=https://127.0.0.1:1"}, nil, "is without TLS"},
@@ -296,7 +302,7 @@ func TestServeWithCertificates(t *testing.T) {
 		t.Cleanup(s.Stop)
 	}
 	get := func(with tlsOptions) error {
-		tlsConfig, err := with.load(tlsLimits{}, []string{endpoint})
+		tlsConfig, err := with.load(tlsLimits{}, []string{endpoint}, slog.New(slog.DiscardHandler))
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/tls"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
@@ -119,7 +120,7 @@ func pki(t *testing.T, dir string) *tls.Config {
 		}
 	}
 	of := tlsOptions{cert: dir + "/server.crt", key: dir + "/server.key", ca: dir + "/ca.crt"}
-	c, err := of.load(tlsLimits{minVersion: "TLS1.2"}, []string{"https://"})
+	c, err := of.load(tlsLimits{minVersion: "TLS1.2"}, []string{"https://"}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -13,22 +12,17 @@ import (
 // foreign is the value of a flag that etcd has and tenure has not.
 type foreign struct {
 	refusal *etcdOnly
-	toggle  bool
+	kind    foreignKind
 	value   string
 }
 
 func (v *foreign) String() string { return v.value }
 
-func (v *foreign) Type() string {
-	if v.toggle {
-		return "bool"
-	}
-	return "string"
-}
+func (v *foreign) Type() string { return v.kind.name }
 
 func (v *foreign) Set(value string) error {
-	if _, err := strconv.ParseBool(value); v.toggle && err != nil {
-		return fmt.Errorf("%q: want true or false", value)
+	if err := v.kind.check(value); err != nil {
+		return err
 	}
 	if r := v.refusal; r != nil && value != "" && !slices.Contains(r.nothing, value) {
 		return fmt.Errorf("%q is not possible here, and would not be safe to ignore: %s", value, r.instead)
@@ -42,19 +36,19 @@ func registerForeign(f *pflag.FlagSet) {
 	add := func(name string, v *foreign, usage string) {
 		flag := f.VarPF(v, name, "", usage)
 		flag.Hidden = true
-		if v.toggle {
+		if v.kind.name == trueOrFalse.name {
 			flag.NoOptDefVal = "true"
 		}
 	}
 	const harmless = "has no effect here; accepted so that etcd's unit files carry over"
 	for name := range withoutEffect {
-		add(name, &foreign{}, harmless)
+		add(name, &foreign{kind: kindOf(name)}, harmless)
 	}
 	for name := range switchesWithoutEffect {
-		add(name, &foreign{toggle: true}, harmless)
+		add(name, &foreign{kind: trueOrFalse}, harmless)
 	}
 	for name, r := range refused {
-		add(name, &foreign{refusal: &r}, "is not possible here: "+r.instead)
+		add(name, &foreign{refusal: &r, kind: anyText}, "is not possible here: "+r.instead)
 	}
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		return pflag.NormalizedName(strings.TrimPrefix(name, "experimental-"))

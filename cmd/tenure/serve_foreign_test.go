@@ -80,6 +80,17 @@ func TestServeSettingsOfEtcd(t *testing.T) {
 		{name: "switches take no value after a space", args: []string{"--pre-vote", "--name", "x"}, ignored: []string{"pre-vote"}},
 		{name: "one dash", args: []string{"-name", "x", "-logger=zap", "-client-cert-auth", "--", "-name"}, ignored: []string{"logger"}},
 		{name: "a switch that is none", args: []string{"--pre-vote=maybe"}, want: "want true or false"},
+		{name: "a word for a count", args: []string{"--snapshot-count=abc"}, want: `"abc": want a whole number from 0 on`},
+		{name: "a count below nothing", args: []string{"--max-wals=-1"}, want: `"-1": want a whole number from 0 on`},
+		{name: "no count", args: []string{"--snapshot-catchup-entries="}, want: `"": want a whole number from 0 on`},
+		{name: "a word for a number", environ: []string{"ETCD_BACKEND_BATCH_LIMIT=many"}, want: `ETCD_BACKEND_BATCH_LIMIT: invalid argument`},
+		{name: "numbers as etcd has them", args: []string{"--snapshot-count=0x10", "--backend-batch-limit=-1"}, ignored: []string{"backend-batch-limit", "snapshot-count"}},
+		{name: "a duration without a unit", args: []string{"--raft-read-timeout=5"}, want: `"5": want a duration such as 100ms`},
+		{name: "another logger", args: []string{"--logger=foo"}, want: `"foo": want zap`},
+		{name: "a stage", args: []string{"--v2-deprecation=foo"}, want: `"foo": want write-only or write-only-skip-check or write-only-drop-data or gone`},
+		{name: "a known stage", args: []string{"--v2-deprecation=gone"}, ignored: []string{"v2-deprecation"}},
+		{name: "a fallback, from the file", file: "discovery-fallback: stay", want: `"stay": want exit or proxy`},
+		{name: "what etcd takes unread", args: []string{"--backend-bbolt-freelist-type=x", "--proxy-read-timeout=x"}, ignored: []string{"backend-bbolt-freelist-type", "proxy-read-timeout"}},
 		{name: "earlier names", args: []string{"--experimental-initial-corrupt-check=true"}, environ: []string{"ETCD_EXPERIMENTAL_MEMORY_MLOCK=1"}, ignored: []string{"memory-mlock"}},
 		{name: "the environment", environ: []string{"ETCD_LOGGER=zap", "ETCD_SNAPSHOT_COUNT="}, ignored: []string{"logger"}},
 		{name: "variables that nobody knows", environ: []string{"ETCD_SERVICE_HOST=10.0.0.1", "ETCD_PORT_2379_TCP=x", "TENURE_NMAE=a", "ETCDCTL_CERT=x", "TENURE_AT=etcd://x", "ETCD_EMPTY="},
@@ -234,6 +245,15 @@ cipher-suites: [A, B]
 		}
 		if o.tls.maxVersion != "TLS1.2" || o.tls.minVersion != "TLS1.2" || !slices.Equal(o.tls.cipherSuites, []string{"A", "B"}) {
 			t.Errorf("from %s, for both: %+v", from, o.tls)
+		}
+	}
+}
+
+// Each flag without effect whose value etcd reads has a kind, and none other has.
+func TestKindsAreOfFlagsWithoutEffect(t *testing.T) {
+	for name := range foreignKinds {
+		if _, known := withoutEffect[name]; !known {
+			t.Errorf("--%s has a kind, and is no flag without effect", name)
 		}
 	}
 }

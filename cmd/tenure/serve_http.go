@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"net/url"
 
 	"github.com/spf13/pflag"
 
@@ -36,6 +37,9 @@ func (o *httpOptions) setIn(cfg *server.Config, sockets listenOptions) (err erro
 	default:
 		return fmt.Errorf("--metrics %q: want basic or extensive", o.metrics)
 	}
+	if err := checkOrigins(o.origins); err != nil {
+		return err
+	}
 	cfg.HTTP = server.HTTP{NoGateway: !o.gateway, Hosts: o.hosts, Origins: o.origins, Profiles: o.pprof}
 	defer func() {
 		if err != nil {
@@ -50,6 +54,18 @@ func (o *httpOptions) setIn(cfg *server.Config, sockets listenOptions) (err erro
 			return err
 		}
 		cfg.Metrics = append(cfg.Metrics, l)
+	}
+	return nil
+}
+
+// checkOrigins refuses what no browser sends as the origin of a page, and so would permit nothing. An origin may lack a
+// port, unlike in etcd, as browsers leave out that of the scheme.
+func checkOrigins(origins []string) error {
+	for _, origin := range origins {
+		u, err := url.Parse(origin)
+		if origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || origin != u.Scheme+"://"+u.Host) {
+			return fmt.Errorf("--cors %q: want * or origins such as https://example.com:8443, without a path", origin)
+		}
 	}
 	return nil
 }

@@ -151,7 +151,7 @@ func TestServeSecuresPaths(t *testing.T) {
 	_, cert, key := certificates(t)
 	path := filepath.Join(t.TempDir(), "s")
 	startServe(t, "--listen-client-urls", "unixs://"+path, "--cert-file", cert, "--key-file", key)
-	secure, err := (&tlsOptions{cert: cert, key: key}).load(tlsLimits{minVersion: "TLS1.2"}, []string{"unixs://"})
+	secure, err := (&tlsOptions{cert: cert, key: key}).load(tlsLimits{minVersion: "TLS1.2"}, []string{"unixs://"}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -113,19 +114,17 @@ func hostsOf(urls []string) (hosts []string) {
 	return hosts
 }
 
-// selfSign gives the port a certificate that the member makes for itself, if that is asked for and it has no other.
+// selfSign gives the port a certificate that the member makes for itself, if that is asked for, it has no other, and
+// a URL is with TLS.
 func (t *tlsOptions) selfSign(dataDir string, years uint, urls []string, logger *slog.Logger) (err error) {
-	if !t.auto {
+	if !t.auto || !slices.ContainsFunc(urls, secureURL) {
 		return nil
 	}
 	auto := t.prefix + "auto-tls"
 	t.auto = false
-	switch {
-	case t.set():
+	if t.set() {
 		logger.Warn("--" + auto + " is ignored, because certificates are given")
 		return nil
-	case !secureURL(urls[0]):
-		return fmt.Errorf("--%s is set, but %v is not https", auto, urls)
 	}
 	name := map[string]string{"": "client", "peer-": "peer"}[t.prefix]
 	s := selfCert{dir: filepath.Join(dataDir, selfCertDir, name), years: years, hosts: hostsOf(urls), now: time.Now}

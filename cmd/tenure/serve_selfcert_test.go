@@ -170,7 +170,7 @@ func TestServeWithCertificatesOfItsOwn(t *testing.T) {
 	}
 }
 
-// Certificates that are given win over those that would be made; and a port without TLS is refused.
+// Certificates that are given win over those that would be made.
 func TestServeSelfSignsOnlyWhereItIsMeant(t *testing.T) {
 	_, cert, key := certificates(t)
 	for _, prefix := range []string{"", "peer-"} {
@@ -184,13 +184,6 @@ func TestServeSelfSignsOnlyWhereItIsMeant(t *testing.T) {
 		}
 		if _, err := os.Stat(filepath.Join(dir, "fixtures")); err == nil {
 			t.Errorf("--%sauto-tls beside certificates makes others", prefix)
-		}
-		o, err := parse(t, []string{"--data-dir", dir, "--" + prefix + "auto-tls"}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := o.config(slog.New(slog.DiscardHandler), nil); err == nil || !strings.Contains(err.Error(), "--"+prefix+"auto-tls is set, but ") {
-			t.Errorf("--%sauto-tls without TLS: %v, want it refused", prefix, err)
 		}
 	}
 }

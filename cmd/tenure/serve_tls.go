@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"slices"
@@ -107,25 +108,25 @@ func (t *tlsOptions) check(urls []string) error {
 }
 
 // load makes a TLS configuration for accepting and for dialing, or none if the URLs are
-// plain http. Certificates are read again at each handshake, so that a renewed one needs
-// no restart, and so is the list of revoked ones.
-func (t *tlsOptions) load(limits tlsLimits, urls []string) (*tls.Config, error) {
-	secure := slices.ContainsFunc(urls, secureURL)
-	switch {
-	case !secure && t.set():
-		return nil, fmt.Errorf("--%scert-file and its like are set, but %v is not https", t.prefix, urls)
-	case !secure:
-		return nil, nil
-	}
-	if err := t.check(urls); err != nil {
-		return nil, err
-	}
+// plain http: then options of TLS have no effect, as in etcd, and a warning names each URL.
+// Certificates are read again at each handshake, so that a renewed one needs no restart, and
+// so is the list of revoked ones.
+func (t *tlsOptions) load(limits tlsLimits, urls []string, logger *slog.Logger) (*tls.Config, error) {
 	info := transport.TLSInfo{
 		CertFile: t.cert, KeyFile: t.key, ClientCertFile: t.dialCert, ClientKeyFile: t.dialKey,
 		TrustedCAFile: t.ca, ClientCertAuth: t.clientAuth, CRLFile: t.crl,
 		AllowedCNs: t.allowedCNs, AllowedHostnames: t.allowedHostnames,
 	}
 	if err := limits.apply(&info); err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(urls, secureURL) {
+		if t.auto || t.set() {
+			t.warnUnused(urls, logger)
+		}
+		return nil, nil
+	}
+	if err := t.check(urls); err != nil {
 		return nil, err
 	}
 	cfg, err := info.ServerConfig()
@@ -143,6 +144,19 @@ func (t *tlsOptions) load(limits tlsLimits, urls []string) (*tls.Config, error) 
 		checkAddresses(cfg)
 	}
 	return cfg, nil
+}
+
+// warnUnused says for each URL that its connections are not encrypted, though there are options of TLS.
+func (t *tlsOptions) warnUnused(urls []string, logger *slog.Logger) {
+	of := "clients"
+	if t.prefix != "" {
+		of = "members"
+	}
+	for _, u := range urls {
+		scheme, rest, _ := strings.Cut(u, "://")
+		logger.Warn("--"+t.prefix+"cert-file and its like have no effect: this URL is without TLS, so that "+of+
+			" at it are not encrypted and need no certificate; write "+scheme+"s://"+rest+", or leave out these options", "url", u)
+	}
 }
 
 // apply sets what both ports have in common.

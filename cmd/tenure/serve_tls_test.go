@@ -387,30 +387,48 @@ func TestServeAddressesAreOfWhoCalls(t *testing.T) {
 	}
 }
 
-// Each flag that asks for TLS is refused at a port without it: nothing would be protected.
-func TestServeWithoutTLSRefusesItsFlags(t *testing.T) {
+// A flag of TLS has no effect at a port without it, as in etcd. A warning for each URL says so, and how to have TLS there.
+func TestServeWarnsOfFlagsOfTLSWithoutTLS(t *testing.T) {
+	advice := map[string][]string{"": {"write https://127.0.0.1:0,", "write unixs:///"}, "peer-": {"write https://127.0.0.1:0,"}}
 	for _, prefix := range []string{"", "peer-"} {
 		clients := "client-"
 		if prefix != "" {
 			clients = prefix
 		}
 		flags := []string{prefix + "cert-file=x", prefix + "key-file=x", prefix + "trusted-ca-file=x", prefix + "client-cert-auth", clients + "crl-file=x",
-			clients + "cert-allowed-cn=x", clients + "cert-allowed-hostname=x"}
+			clients + "cert-allowed-cn=x", clients + "cert-allowed-hostname=x", prefix + "auto-tls"}
 		if prefix != "" {
 			flags = append(flags, "peer-client-cert-file=x", "peer-client-key-file=x")
 		}
 		for _, flag := range flags {
-			o, err := parse(t, []string{"--data-dir", t.TempDir(), "--listen-peer-urls", "http://127.0.0.1:0", "--listen-client-urls", "http://127.0.0.1:0", "--" + flag}, nil)
+			dir, socket := t.TempDir(), t.TempDir()+"/s"
+			o, err := parse(t, []string{"--data-dir", dir, "--listen-peer-urls", "http://127.0.0.1:0", "--listen-client-urls", "http://127.0.0.1:0,unix://" + socket, "--advertise-client-urls", "http://h:1", "--" + flag}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			cfg, err := o.config(slog.New(slog.DiscardHandler), func(error) {})
-			if err == nil {
-				cfg.Node.PeerListener.Close()
-				cfg.Clients[0].Close()
+			var log strings.Builder
+			cfg, err := o.config(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})), func(error) {})
+			if err != nil {
+				t.Errorf("--%s at a port without TLS: %v, want it taken, as etcd does", flag, err)
+				continue
 			}
-			if err == nil || !strings.Contains(err.Error(), "--"+prefix+"cert-file and its like are set") {
-				t.Errorf("--%s at a port without TLS: %v, want it refused", flag, err)
+			for _, l := range append(cfg.Clients, cfg.Node.PeerListener) {
+				l.Close()
+			}
+			if cfg.ClientTLS != nil || cfg.Node.PeerTLS != nil || len(cfg.Plain) > 0 {
+				t.Errorf("--%s makes TLS of ports without it", flag)
+			}
+			warned := strings.Count(log.String(), "--"+prefix+"cert-file and its like have no effect")
+			if want := len(advice[prefix]); warned != want {
+				t.Errorf("--%s at %d URLs without TLS is told %d times: %q", flag, want, warned, log.String())
+			}
+			for _, secure := range advice[prefix] {
+				if !strings.Contains(log.String(), secure) {
+					t.Errorf("--%s at a port without TLS is told as %q; want that it says to write %s", flag, log.String(), secure)
+				}
+			}
+			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+				t.Errorf("--%s at a port without TLS leaves %v, %v in the data directory", flag, left, err)
 			}
 		}
 	}

@@ -113,6 +113,9 @@ func (r restoreOptions) restore(path string) (done restoredSnapshot, err error) 
 	case (r.bump > 0) != r.markCompacted:
 		return done, cli.Usagef("--bump-revision %d with --mark-compacted=%t: history is compacted if the revision is raised, and else kept, for clients would miss changes or see some that never were; leave --mark-compacted out", r.bump, r.markCompacted)
 	}
+	if r.advertisePeer, err = peerURL("--initial-advertise-peer-urls", r.advertisePeer); err != nil {
+		return done, cli.Usage(err)
+	}
 	peers, err := parseCluster(cmp.Or(r.cluster, r.name+"="+r.advertisePeer))
 	if err != nil {
 		return done, cli.Usage(err)
