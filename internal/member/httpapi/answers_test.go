@@ -138,7 +138,12 @@ func answered(t *testing.T, q inquiry) string {
 		}
 		fmt.Fprintf(&out, "%s: %q\n", key, w.Header()[key])
 	}
-	fmt.Fprintf(&out, "%q\n", w.Body)
+	answer := w.Body.Bytes()
+	var compact bytes.Buffer
+	if json.Compact(&compact, answer) == nil && w.Header().Get("Content-Type") == "application/json" {
+		answer = compact.Bytes() // protojson adds spaces at random
+	}
+	fmt.Fprintf(&out, "%q\n", answer)
 	for _, call := range calls {
 		fmt.Fprintln(&out, "called", call)
 	}
