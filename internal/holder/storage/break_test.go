@@ -146,6 +146,19 @@ func TestBreakBesideOthers(t *testing.T) {
 func TestBreakThatCannotLook(t *testing.T) {
 	simulate(t, func(t *testing.T) {
 		l, faults := newMemories(1, term, delay).open(t, storage.Options{})
+		var mu sync.Mutex
+		claims, blind := map[machine.ID]bool{}, false
+		faults[0].Plan = func(op register.Op) register.Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			if _, enters := op.Op.(register.Enter); enters && blind {
+				claims[op.Writer] = true
+			}
+			if _, looks := op.Op.(quorumregister.Query); !blind || !looks || claims[op.Writer] {
+				return register.None
+			}
+			return register.LostBefore
+		}
 		var all []tenure.Lease
 		for range 2 {
 			x, err := l.TryAcquire(t.Context(), tenure.Claim{Name: "s", Slots: 2})
@@ -156,19 +169,9 @@ func TestBreakThatCannotLook(t *testing.T) {
 		}
 		first := holders(t, l, "s")[:1]
 		first[0].Slots = 1 // so that there is no room beside the second
-		var mu sync.Mutex
-		claims := map[machine.ID]bool{}
-		faults[0].Plan = func(op register.Op) register.Fault {
-			mu.Lock()
-			defer mu.Unlock()
-			if _, enters := op.Op.(register.Enter); enters {
-				claims[op.Writer] = true
-			}
-			if _, looks := op.Op.(quorumregister.Query); !looks || claims[op.Writer] {
-				return register.None
-			}
-			return register.LostBefore
-		}
+		mu.Lock()
+		blind = true
+		mu.Unlock()
 		ctx, cancel := context.WithTimeout(t.Context(), 4*term)
 		defer cancel()
 		if err := l.Break(ctx, "s", first); err == nil {
