@@ -17,8 +17,8 @@ import (
 	"github.com/tenure-lease/tenure/internal/protocol/disklease"
 )
 
-// TestWhatIsUnavailable: an access that failed may succeed later, unless its error is hopeless. What a caller that
-// has left was told last proves nothing.
+// TestWhatIsUnavailable: an access that failed may succeed later, unless its error is hopeless. The last error of a
+// caller that has left proves nothing.
 func TestWhatIsUnavailable(t *testing.T) {
 	l, _ := alone(1)
 	gone, leave := context.WithCancel(t.Context())

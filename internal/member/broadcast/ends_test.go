@@ -44,7 +44,7 @@ func TestWhoLeavesHearsItsReason(t *testing.T) {
 	n.counts = takesPart
 }
 
-// What a node that has ended says is why, whatever else keeps it from ordering a message.
+// A node that has ended says why, also if something else keeps it from ordering a message.
 func TestTheEndComesFirst(t *testing.T) {
 	for what, tt := range map[string]struct {
 		before func(*Node)

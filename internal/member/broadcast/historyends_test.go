@@ -27,7 +27,7 @@ func historyOf(t *testing.T, last Position) *history {
 	return h
 }
 
-// What is trimmed already is trimmed no more: that writes nothing.
+// To trim messages that are trimmed already writes nothing.
 func TestTrimmedAlready(t *testing.T) {
 	h := historyOf(t, 9)
 	if err := h.trim(9); err != nil {

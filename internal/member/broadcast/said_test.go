@@ -18,8 +18,8 @@ import (
 
 var threeOthers = map[machine.NodeID]string{2: "127.0.0.1:2", 3: "127.0.0.1:3", 4: "127.0.0.1:4"}
 
-// What the log says of an outcome names the member that it is about, that member's message is counted, and the
-// error with which a node ends says who said what.
+// The log names the member that an outcome is about, and that member's message is counted. The error with which a
+// node ends names the member that has told of the end.
 func TestWhatIsSaidOfOutcomes(t *testing.T) {
 	for what, tt := range map[string]struct {
 		out     abcast.Outcome
@@ -181,8 +181,8 @@ func TestIntroductionsThatCannotBe(t *testing.T) {
 	}
 }
 
-// What is known already is not told to the node again: that a note is forced, whom it listens to. The latest answer
-// of another member is what counts of it.
+// A node is told once that a note is forced, and once which members it listens to. Of the answers of another member the
+// latest counts.
 func TestIntroducedAgain(t *testing.T) {
 	a := acquaintedOne(t)
 	delete(a.known, 2)
@@ -208,8 +208,7 @@ func TestIntroducedAgain(t *testing.T) {
 	}
 }
 
-// What stands between the machine and the others has the figures of the node: how often it introduces itself, and in
-// which life.
+// Introductions have the figures of their node: how often it introduces itself, and in which life.
 func TestAcquaintanceOfANode(t *testing.T) {
 	n := minorityOf(t, threeOthers, slog.New(slog.DiscardHandler), func(c *Config) { c.Timeout = 10 * time.Second })
 	n.Close()              // nothing else looks at it any more

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The trace of a request goes on in its call. What a call cannot carry is left out, and nothing else is passed on.
+// The trace of a request goes on in its call. Headers that a call cannot carry are left out, and no others are passed on.
 func TestTracesGoOn(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

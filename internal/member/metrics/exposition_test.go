@@ -259,7 +259,7 @@ func TestFiguresFollowTheMember(t *testing.T) {
 	}
 }
 
-// What is collected was described, is of its type, and has each set of labels once: a pedantic registry finds no fault.
+// Each figure is described, is of its type, and has each set of labels once: a pedantic registry finds no fault.
 func TestFiguresAreDescribed(t *testing.T) {
 	r := prometheus.NewPedanticRegistry()
 	m := added(t, Config{Extensive: true, Register: r}, exact{})

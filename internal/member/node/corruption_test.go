@@ -194,7 +194,7 @@ func TestWhatCannotBeCompared(t *testing.T) {
 	}
 }
 
-// Whoever asks for the hash of a compacted revision hears so at once: it will not come back.
+// A member that is asked for the hash of a compacted revision says so at once: the revision will not come back.
 func TestCompactedRevisionsAreNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := kv.New()

@@ -161,7 +161,7 @@ func TestShutdownAnswersHTTP(t *testing.T) {
 	}
 }
 
-// What the configuration says of HTTP holds: hosts, origins, profiles, the size of bodies. What is refused is logged.
+// HTTP is served as configured: hosts, origins, profiles, and the size of bodies. Refusals are logged.
 func TestHTTPIsAsConfigured(t *testing.T) {
 	var log lines
 	_, endpoints := startWith(t, 1, func(c *Config) {

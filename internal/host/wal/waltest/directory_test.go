@@ -44,8 +44,8 @@ func listing(t *testing.T, f *FS, dirs ...string) string {
 func TestDirectoriesAreRenamed(t *testing.T) {
 	d := NewDisk()
 	f := d.FS()
-	put(t, f, "/d/work/new", "a", "1")
-	if err := f.Rename("/d/work", "/d/made"); err != nil {
+	put(t, f, "/d/unnamed/new", "a", "1")
+	if err := f.Rename("/d/unnamed", "/d/made"); err != nil {
 		t.Fatal(err)
 	}
 	if got := string(d.ReadFile("/d/made/new/a")); got != "1" {
