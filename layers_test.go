@@ -27,6 +27,8 @@ leasetest: tenure
 internal/machine:
 internal/wire:
 internal/cli:
+internal/chart:
+internal/load: internal/chart
 internal/state: internal/wire
 internal/protocol: internal/machine internal/wire
 internal/core: internal/machine internal/wire internal/protocol internal/state
@@ -40,7 +42,7 @@ broadcast: internal/machine internal/member
 
 internal/lab: tenure api engine internal
 examples: tenure fence engine broadcast internal/machine internal/protocol internal/host internal/holder
-cmd/tenure: tenure api engine broadcast internal/cli internal/machine internal/wire internal/state internal/protocol internal/core internal/host internal/holder internal/member
+cmd/tenure: tenure api engine broadcast internal/cli internal/chart internal/load internal/machine internal/wire internal/state internal/protocol internal/core internal/host internal/holder internal/member
 cmd/tenure-lab: tenure api fence leasetest engine server broadcast internal
 `
 
@@ -258,7 +260,7 @@ func TestLayersHasTeeth(t *testing.T) {
 		{in + "protocol/flease " + in + "machines", "internal/protocol/flease may not import internal/machines", false},
 		{module + "/server " + in + "lab/sim", "server may not import internal/lab/sim", false},
 		{module + "/broadcast " + module + "/server", "broadcast may not import server", true},
-		{module + "/cmd/tenure " + in + "lab/chart", "cmd/tenure may not import internal/lab/chart", false},
+		{module + "/cmd/tenure " + in + "lab/stage", "cmd/tenure may not import internal/lab/stage", false},
 	} {
 		if got := layerOffences(c.listing, c.tests); !slices.Contains(got, c.want) {
 			t.Errorf("%q: offences %q, want %q", c.listing, got, c.want)

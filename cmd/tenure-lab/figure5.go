@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tenure-lease/tenure/internal/chart"
 	"github.com/tenure-lease/tenure/internal/cli"
 	"github.com/tenure-lease/tenure/internal/lab/abcastsim"
-	"github.com/tenure-lease/tenure/internal/lab/chart"
 )
 
 // figure5Report is the output of `tenure-lab figure5 -o json`: counts of simulated runs, the

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tenure-lease/tenure/internal/chart"
 	"github.com/tenure-lease/tenure/internal/cli"
-	"github.com/tenure-lease/tenure/internal/lab/chart"
 	"github.com/tenure-lease/tenure/internal/lab/fleasescale"
 )
 

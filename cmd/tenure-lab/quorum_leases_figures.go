@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tenure-lease/tenure/internal/lab/chart"
+	"github.com/tenure-lease/tenure/internal/chart"
 	"github.com/tenure-lease/tenure/internal/lab/widearea"
 )
 

@@ -33,7 +33,7 @@ The other exit codes are in the help of each command, all of them in that of ten
 	root.SetVersionTemplate("tenure {{.Version}}\n")
 	root.AddCommand(
 		serveCommand(), peerCommand(),
-		lockCommand(), electCommand(), leaseCommand(), statusCommand(), memberCommand(), snapshotCommand(), readLeaseCommand(), versionCommand(),
+		lockCommand(), electCommand(), leaseCommand(), statusCommand(), memberCommand(), snapshotCommand(), readLeaseCommand(), benchCommand(), versionCommand(),
 		broadcastCommand(), deliverCommand(), regroupCommand(), agreeCommand(),
 		shepherdCommand(),
 	)

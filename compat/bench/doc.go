@@ -22,18 +22,9 @@
 // Latencies are as clients see them. Connections of clients go round the
 // members, except where a case says leader or follower.
 //
-// Cases:
+// The first cases are those of tenure bench server: see internal/load. The others start
+// clusters of their own, or kill members:
 //
-//	put                     256 bytes, 10,000 keys
-//	get-leader, -follower   linearizable
-//	get-serializable        any member
-//	grant                   leases that are not given back
-//	keepalive-leader, -follower  each client renews its own lease on a stream
-//	cycle                   grant, put with the lease, revoke: one operation
-//	lock                    16 contenders for one concurrency.Mutex; the latency is
-//	                        from the Unlock call to the next holder's return of Lock
-//	watch                   a put every 2 ms, each seen by every client's watch; from
-//	                        the start of the put to the event
 //	memory                  resident memory a lease and member, of 100,000 leases,
 //	                        with GOGC=10 so that garbage counts little
 //	expiry-10k, expiry-100k leases renewed together and left to expire, each with a

@@ -17,6 +17,8 @@ import (
 	"github.com/tenure-lease/tenure/compat/server"
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 	"github.com/tenure-lease/tenure/internal/state/auth"
+
+	"github.com/tenure-lease/tenure/internal/load"
 )
 
 // kindEcho is this program as a server that knows nothing and answers at once: the
@@ -90,7 +92,7 @@ func echo(args []string) error {
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
 		floor = make([]byte, heapFloorBytes)
 	}
-	e := &echoServer{value: []byte(value)}
+	e := &echoServer{value: []byte(load.Value)}
 	s := grpc.NewServer(etcdapi.New(echoBackend{}, etcdapi.Config{}).Options()...)
 	pb.RegisterKVServer(s, e)
 	pb.RegisterMaintenanceServer(s, e)

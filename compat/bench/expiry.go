@@ -7,24 +7,26 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/tenure-lease/tenure/internal/load"
 )
 
-func expiry10k(ctx context.Context, b *bench) (result, error) {
+func expiry10k(ctx context.Context, b *bench) (load.Result, error) {
 	return expiry(ctx, b, max(int(10_000*b.leases), 100), 15)
 }
 
-func expiry100k(ctx context.Context, b *bench) (result, error) {
+func expiry100k(ctx context.Context, b *bench) (load.Result, error) {
 	return expiry(ctx, b, max(int(100_000*b.leases), 100), 90)
 }
 
 // expiry measures how late n leases end that were renewed at about the same
 // time. The TTL, in seconds, must be longer than the grants take.
-func expiry(ctx context.Context, b *bench, n int, ttl int64) (result, error) {
+func expiry(ctx context.Context, b *bench, n int, ttl int64) (load.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	clients, err := b.connect(b.clients)
 	if err != nil {
-		return result{}, err
+		return load.Result{}, err
 	}
 	defer closeAll(clients)
 	if b.leases < 1 {
@@ -32,7 +34,7 @@ func expiry(ctx context.Context, b *bench, n int, ttl int64) (result, error) {
 	}
 	leases, err := grantMany(ctx, clients, n, ttl)
 	if err != nil {
-		return result{}, err
+		return load.Result{}, err
 	}
 	index := make(map[clientv3.LeaseID]int, n)
 	for i, id := range leases {
@@ -47,7 +49,7 @@ func expiry(ctx context.Context, b *bench, n int, ttl int64) (result, error) {
 		_, err := clients[worker].Txn(ctx).Then(ops...).Commit()
 		return struct{}{}, err
 	}); err != nil {
-		return result{}, err
+		return load.Result{}, err
 	}
 	events := clients[0].Watch(clientv3.WithRequireLeader(ctx), "expiry/", clientv3.WithPrefix(), clientv3.WithFilterPut())
 
@@ -56,16 +58,16 @@ func expiry(ctx context.Context, b *bench, n int, ttl int64) (result, error) {
 	for i := range streams {
 		cli, err := b.cluster.Client(b.leader)
 		if err != nil {
-			return result{}, err
+			return load.Result{}, err
 		}
 		defer cli.Close()
 		if streams[i], err = pb.NewLeaseClient(cli.ActiveConnection()).LeaseKeepAlive(ctx); err != nil {
-			return result{}, err
+			return load.Result{}, err
 		}
 	}
 	due, err := renewAll(streams, leases, time.Duration(ttl)*time.Second)
 	if err != nil {
-		return result{}, fmt.Errorf("renew before the leases expire: %w", err)
+		return load.Result{}, fmt.Errorf("renew before the leases expire: %w", err)
 	}
 
 	late := make([]time.Duration, 0, n)
@@ -81,20 +83,20 @@ func expiry(ctx context.Context, b *bench, n int, ttl int64) (result, error) {
 		case r, ok := <-events:
 			now := time.Now()
 			if !ok || r.Err() != nil {
-				return result{}, fmt.Errorf("the watch ended: %v", r.Err())
+				return load.Result{}, fmt.Errorf("the watch ended: %v", r.Err())
 			}
 			for _, e := range r.Events {
 				var id int64
 				if _, err := fmt.Sscanf(string(e.Kv.Key), "expiry/%x", &id); err != nil {
-					return result{}, err
+					return load.Result{}, err
 				}
 				late = append(late, now.Sub(due[index[clientv3.LeaseID(id)]]))
 			}
 		case <-timeout:
-			return result{}, fmt.Errorf("%d leases of %d expired", len(late), n)
+			return load.Result{}, fmt.Errorf("%d leases of %d expired", len(late), n)
 		}
 	}
-	return summary(late, max(time.Since(first), 1), b.cpu()-cpu), nil
+	return load.Summary(late, max(time.Since(first), 1), b.cpu()-cpu), nil
 }
 
 // renewAll renews every lease, with many requests under way on each stream, and

@@ -7,40 +7,42 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/tenure-lease/tenure/internal/load"
 )
 
 // kills is how often a run of a gap case kills a member. P50 is the median
 // gap and P99 the longest.
 const kills = 3
 
-func gapOpen(ctx context.Context, b *bench) (result, error) {
+func gapOpen(ctx context.Context, b *bench) (load.Result, error) {
 	return b.measureGaps(ctx, b.cluster.Leader, openLoop)
 }
 
-func gapClosed(ctx context.Context, b *bench) (result, error) {
+func gapClosed(ctx context.Context, b *bench) (load.Result, error) {
 	return b.measureGaps(ctx, b.cluster.Leader, closedLoop)
 }
 
 // measureGaps measures the longest time in which no put was acknowledged, around each kill of
 // a member.
-func (b *bench) measureGaps(ctx context.Context, who func(context.Context) (int, error), write func(context.Context, *clientv3.Client, func())) (result, error) {
+func (b *bench) measureGaps(ctx context.Context, who func(context.Context) (int, error), write func(context.Context, *clientv3.Client, func())) (load.Result, error) {
 	var gaps []time.Duration
 	for range kills {
 		member, err := who(ctx)
 		if err != nil {
-			return result{}, err
+			return load.Result{}, err
 		}
 		longest, err := b.gapOfOne(ctx, member, write)
 		if err != nil {
-			return result{}, err
+			return load.Result{}, err
 		}
 		gaps = append(gaps, longest)
 		if err := b.cluster.Members[member].Start(ctx); err != nil {
-			return result{}, err
+			return load.Result{}, err
 		}
 	}
 	slices.Sort(gaps)
-	return result{P50: gaps[len(gaps)/2], P99: gaps[len(gaps)-1]}, nil
+	return load.Result{P50: gaps[len(gaps)/2], P99: gaps[len(gaps)-1]}, nil
 }
 
 func (b *bench) gapOfOne(ctx context.Context, member int, write func(context.Context, *clientv3.Client, func())) (time.Duration, error) {

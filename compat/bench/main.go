@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/compat/server"
+
+	"github.com/tenure-lease/tenure/internal/load"
 )
 
 // variant is a server as it is compared: a kind with an environment and arguments.
@@ -49,15 +51,15 @@ func main() {
 	defer stop()
 	results, err := measure(ctx, opt, os.Stderr)
 	if len(results) > 0 {
-		medians := summarize(results)
+		medians := load.Medians(results)
 		if opt.json {
 			json.NewEncoder(os.Stdout).Encode(map[string]any{"runs": results, "medians": medians})
 		} else {
-			table(os.Stdout, medians)
+			load.Table(os.Stdout, medians, string(server.Etcd))
 			printReads(os.Stdout, medians)
 		}
 		if opt.plot != "" && err == nil {
-			err = os.WriteFile(opt.plot, plot(medians), 0o644)
+			err = writePlot(opt.plot, medians)
 		}
 	}
 	if err != nil {

@@ -10,25 +10,14 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/compat/server"
+	"github.com/tenure-lease/tenure/internal/load"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
-
-// result is one case in one run. Values that a case does not measure are zero.
-type result struct {
-	Case    string
-	Variant string
-	Run     int
-	Rate    float64       // operations a second
-	P50     time.Duration // latency
-	P99     time.Duration
-	CPU     time.Duration // of all members, for an operation
-	Bytes   float64       // of memory, for a lease
-	Local   float64       // share of the reads that were answered under a read lease
-}
 
 // bench is what a case works with.
 type bench struct {
 	options
+	load.Load
 	cluster *server.Cluster
 	leader  int
 	dir     string
@@ -38,21 +27,12 @@ type bench struct {
 // benchCase is a named measurement.
 type benchCase struct {
 	name string
-	run  func(context.Context, *bench) (result, error)
+	run  func(context.Context, *bench) (load.Result, error)
 	own  bool // starts its own cluster
 }
 
-var cases = []benchCase{
-	{name: "put", run: put},
-	{name: "get-leader", run: getLeader},
-	{name: "get-follower", run: getFollower},
-	{name: "get-serializable", run: getSerializable},
-	{name: "grant", run: grant},
-	{name: "keepalive-leader", run: keepAliveLeader},
-	{name: "keepalive-follower", run: keepAliveFollower},
-	{name: "cycle", run: cycle},
-	{name: "lock", run: lock},
-	{name: "watch", run: watch},
+// cases are those that a user can measure, too, and those for which a cluster has to be started or killed.
+var cases = slices.Concat(shared(), []benchCase{
 	{name: "reads-leader", run: measureReadsAtLeader},
 	{name: "reads-follower", run: measureReadsAtFollower},
 	{name: "reads-serializable", run: measureSerializableReads},
@@ -65,6 +45,13 @@ var cases = []benchCase{
 	{name: "memory", run: memory, own: true},
 	{name: "expiry-10k", run: expiry10k, own: true},
 	{name: "expiry-100k", run: expiry100k, own: true},
+})
+
+func shared() (list []benchCase) {
+	for _, c := range load.Cases {
+		list = append(list, benchCase{name: c.Name, run: func(ctx context.Context, b *bench) (load.Result, error) { return c.Run(ctx, &b.Load) }})
+	}
+	return list
 }
 
 func (o options) wants(name string) bool {
@@ -72,7 +59,7 @@ func (o options) wants(name string) bool {
 }
 
 // measure runs the wanted cases on each variant in turn, and tells progress.
-func measure(ctx context.Context, opt options, progress io.Writer) (results []result, err error) {
+func measure(ctx context.Context, opt options, progress io.Writer) (results []load.Result, err error) {
 	for run := range opt.runs {
 		for i := range opt.variants {
 			v := opt.variants[(i+run)%len(opt.variants)]
@@ -86,7 +73,7 @@ func measure(ctx context.Context, opt options, progress io.Writer) (results []re
 	return results, nil
 }
 
-func measureVariant(ctx context.Context, opt options, v variant, run int, progress io.Writer) (results []result, err error) {
+func measureVariant(ctx context.Context, opt options, v variant, run int, progress io.Writer) (results []load.Result, err error) {
 	var shared *bench
 	defer func() {
 		if shared != nil {
@@ -113,8 +100,8 @@ func measureVariant(ctx context.Context, opt options, v variant, run int, progre
 		if err != nil {
 			return results, fmt.Errorf("%s: %w", c.name, err)
 		}
-		r.Case, r.Variant, r.Run = c.name, v.name, run
-		fmt.Fprintf(progress, "run %d  %-13s %-19s %s\n", run+1, v.name, c.name, r)
+		r.Case, r.Target, r.Run = c.name, v.name, run
+		fmt.Fprintf(progress, "run %d  %-13s %-19s %s\n", run+1, v.name, c.name, line(r))
 		results = append(results, r)
 	}
 	return results, nil
@@ -141,6 +128,7 @@ func start(ctx context.Context, opt options, v variant, c benchCase) (*bench, er
 		b.stop()
 		return nil, err
 	}
+	b.Load = load.Load{Target: target{b}, Clients: b.clients, Time: b.duration, Prefix: "bench/"}
 	return b, nil
 }
 
@@ -148,6 +136,14 @@ func (b *bench) stop() {
 	b.cluster.Stop()
 	os.RemoveAll(b.dir)
 }
+
+// target is the cluster of a bench, as its cases see it.
+type target struct{ *bench }
+
+func (t target) Size() int                               { return len(t.cluster.Members) }
+func (t target) Leader() int                             { return t.leader }
+func (t target) Connect(m int) (*clientv3.Client, error) { return t.cluster.Client(m) }
+func (t target) CPU(context.Context) time.Duration       { return t.cpu() }
 
 // cpu is the time of all members so far.
 func (b *bench) cpu() (sum time.Duration) {
@@ -193,16 +189,17 @@ func closeAll(clients []*clientv3.Client) {
 	}
 }
 
-func (r result) String() string {
+// line is a result in words.
+func line(r load.Result) string {
 	var parts []string
 	if r.Rate > 0 {
 		parts = append(parts, fmt.Sprintf("%.0f/s", r.Rate))
 	}
 	if r.P99 > 0 {
-		parts = append(parts, fmt.Sprintf("p50 %s  p99 %s", brief(r.P50), brief(r.P99)))
+		parts = append(parts, fmt.Sprintf("p50 %s  p99 %s", load.Brief(r.P50), load.Brief(r.P99)))
 	}
 	if r.CPU > 0 {
-		parts = append(parts, fmt.Sprintf("CPU/op %s", brief(r.CPU)))
+		parts = append(parts, fmt.Sprintf("CPU/op %s", load.Brief(r.CPU)))
 	}
 	if r.Local > 0 {
 		parts = append(parts, fmt.Sprintf("%.0f %% under a lease", 100*r.Local))
@@ -211,16 +208,4 @@ func (r result) String() string {
 		parts = append(parts, fmt.Sprintf("%.0f bytes", r.Bytes))
 	}
 	return strings.Join(parts, "  ")
-}
-
-// brief prints a duration with three digits.
-func brief(d time.Duration) string {
-	switch {
-	case d >= time.Second:
-		return d.Round(10 * time.Millisecond).String()
-	case d >= time.Millisecond:
-		return d.Round(10 * time.Microsecond).String()
-	default:
-		return d.Round(100 * time.Nanosecond).String()
-	}
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/tenure-lease/tenure/internal/load"
 )
 
 // grantMany grants n leases over the clients at once and returns their ids.
@@ -41,10 +43,10 @@ func inParallel[T any](workers, n int, f func(worker, i int) (T, error)) ([]T, e
 	return results, nil
 }
 
-func memory(ctx context.Context, b *bench) (result, error) {
+func memory(ctx context.Context, b *bench) (load.Result, error) {
 	clients, err := b.connect(b.clients)
 	if err != nil {
-		return result{}, err
+		return load.Result{}, err
 	}
 	defer closeAll(clients)
 	resident := func() (sum int64) {
@@ -56,12 +58,12 @@ func memory(ctx context.Context, b *bench) (result, error) {
 	// The memory that a server needs for its connections and its first requests is no
 	// lease's.
 	if _, err := grantMany(ctx, clients, 1000, 36_000); err != nil {
-		return result{}, err
+		return load.Result{}, err
 	}
 	before, n := resident(), max(int(100_000*b.leases), 100)
 	if _, err := grantMany(ctx, clients, n, 36_000); err != nil {
-		return result{}, err
+		return load.Result{}, err
 	}
 	time.Sleep(2 * time.Second) // a collection or two
-	return result{Bytes: float64(resident()-before) / float64(n) / float64(len(b.cluster.Members))}, nil
+	return load.Result{Bytes: float64(resident()-before) / float64(n) / float64(len(b.cluster.Members))}, nil
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/tenure-lease/tenure/internal/load"
 )
 
 // policyCases is the beginning of the names of the cases that decide on the cluster's first
@@ -38,37 +40,35 @@ func (b *bench) readers(ctx context.Context) (stop func(), err error) {
 
 // policyPut has one client put at the leader, so that a put waits for nothing but its
 // own replication.
-func policyPut(ctx context.Context, b *bench) (result, error) {
+func policyPut(ctx context.Context, b *bench) (load.Result, error) {
 	return b.alone(ctx, b.leader, func(ctx context.Context, cli *clientv3.Client) error {
-		_, err := cli.Put(ctx, "gap", value)
+		_, err := cli.Put(ctx, "gap", load.Value)
 		return err
 	})
 }
 
 // policyGet has one client get at a member that does not lead, if there is one.
-func policyGet(ctx context.Context, b *bench) (result, error) {
+func policyGet(ctx context.Context, b *bench) (load.Result, error) {
 	return b.alone(ctx, b.follower(), func(ctx context.Context, cli *clientv3.Client) error {
 		_, err := cli.Get(ctx, "gap")
 		return err
 	})
 }
 
-func (b *bench) alone(ctx context.Context, member int, op func(context.Context, *clientv3.Client) error) (result, error) {
+func (b *bench) alone(ctx context.Context, member int, op func(context.Context, *clientv3.Client) error) (load.Result, error) {
 	stop, err := b.readers(ctx)
 	if err != nil {
-		return result{}, err
+		return load.Result{}, err
 	}
 	defer stop()
-	one := *b
-	one.clients = 1
-	return one.each(ctx, []int{member}, op)
+	return b.Alone().Each(ctx, []int{member}, op)
 }
 
-func policyLeaderDies(ctx context.Context, b *bench) (result, error) {
+func policyLeaderDies(ctx context.Context, b *bench) (load.Result, error) {
 	return b.measureDeath(ctx, b.cluster.Leader)
 }
 
-func policyHolderDies(ctx context.Context, b *bench) (result, error) {
+func policyHolderDies(ctx context.Context, b *bench) (load.Result, error) {
 	return b.measureDeath(ctx, func(ctx context.Context) (int, error) {
 		var err error
 		b.leader, err = b.cluster.Leader(ctx)
@@ -78,13 +78,13 @@ func policyHolderDies(ctx context.Context, b *bench) (result, error) {
 
 // measureDeath measures the longest time without an acknowledged put around the kill of a
 // member. Alone there is nobody else, and it would measure how long a start takes.
-func (b *bench) measureDeath(ctx context.Context, who func(context.Context) (int, error)) (result, error) {
+func (b *bench) measureDeath(ctx context.Context, who func(context.Context) (int, error)) (load.Result, error) {
 	if len(b.cluster.Members) < 3 {
-		return result{}, nil
+		return load.Result{}, nil
 	}
 	stop, err := b.readers(ctx)
 	if err != nil {
-		return result{}, err
+		return load.Result{}, err
 	}
 	defer stop()
 	return b.measureGaps(ctx, who, openLoop)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -12,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/tenure-lease/tenure/compat/server"
+	"github.com/tenure-lease/tenure/internal/load"
 )
 
 // readCases is how the names of the cases about read leases begin.
@@ -58,15 +58,15 @@ func (v variant) binary() string {
 	return self
 }
 
-func measureReadsAtLeader(ctx context.Context, b *bench) (result, error) {
+func measureReadsAtLeader(ctx context.Context, b *bench) (load.Result, error) {
 	return b.measureReads(ctx, b.leader)
 }
 
-func measureReadsAtFollower(ctx context.Context, b *bench) (result, error) {
+func measureReadsAtFollower(ctx context.Context, b *bench) (load.Result, error) {
 	return b.measureReads(ctx, b.follower())
 }
 
-func measureSerializableReads(ctx context.Context, b *bench) (result, error) {
+func measureSerializableReads(ctx context.Context, b *bench) (load.Result, error) {
 	return b.measureReads(ctx, b.follower(), clientv3.WithSerializable())
 }
 
@@ -79,31 +79,17 @@ func (b *bench) follower() int {
 }
 
 // measureReads gets single keys at one member.
-func (b *bench) measureReads(ctx context.Context, member int, options ...clientv3.OpOption) (result, error) {
-	cli, err := b.cluster.Client(member)
-	if err != nil {
-		return result{}, err
-	}
-	defer cli.Close()
-	const some = 100
-	for i := range some {
-		if _, err := cli.Put(ctx, key(i), value); err != nil {
-			return result{}, err
-		}
-	}
+func (b *bench) measureReads(ctx context.Context, member int, options ...clientv3.OpOption) (load.Result, error) {
 	before, err := b.cluster.Members[member].Reads(ctx)
 	if err != nil {
-		return result{}, err
+		return load.Result{}, err
 	}
-	r, err := b.each(ctx, []int{member}, func(ctx context.Context, cli *clientv3.Client) error {
-		got, err := cli.Get(ctx, key(rand.IntN(some)), options...)
-		if err == nil && len(got.Kvs) != 1 {
-			err = fmt.Errorf("%d keys, want 1", len(got.Kvs))
-		}
-		return err
-	})
+	r, err := b.Gets(ctx, []int{member}, options...)
 	if err != nil {
-		return result{}, err
+		return load.Result{}, err
+	}
+	if len(options) > 0 {
+		return r, nil // a serializable read needs no lease
 	}
 	after, err := b.cluster.Members[member].Reads(ctx)
 	r.Local = after.Since(before)
@@ -111,7 +97,7 @@ func (b *bench) measureReads(ctx context.Context, member int, options ...clientv
 }
 
 // printReads holds reads against the echo, if both were measured.
-func printReads(w io.Writer, medians []result) {
+func printReads(w io.Writer, medians []load.Result) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	defer tw.Flush()
 	header := "\ncase\tserver\tops/s\tof echo\tCPU/op\tof echo\tunder a lease\t"
@@ -131,13 +117,13 @@ func printReads(w io.Writer, medians []result) {
 		last = r.Case
 		var rate, cpu, local string
 		for _, echo := range medians {
-			if echo.Case == r.Case && echo.Variant == string(kindEcho) && echo.Variant != r.Variant {
-				rate, cpu = times(ratio(r.Rate, echo.Rate)), times(ratio(float64(r.CPU), float64(echo.CPU)))
+			if echo.Case == r.Case && echo.Target == string(kindEcho) && echo.Target != r.Target {
+				rate, cpu = load.Times(load.Better(echo, r).Rate), load.Times(load.Better(r, echo).CPU)
 			}
 		}
-		if strings.HasPrefix(r.Variant, "tenure") && r.Case != readCases+"serializable" {
+		if strings.HasPrefix(r.Target, "tenure") && r.Case != readCases+"serializable" {
 			local = fmt.Sprintf("%.1f %%", 100*r.Local)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", name, r.Variant, number(r.Rate), rate, duration(r.CPU), cpu, local)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", name, r.Target, fmt.Sprintf("%.0f", r.Rate), rate, load.Brief(r.CPU), cpu, local)
 	}
 }

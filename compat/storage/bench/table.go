@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/tenure-lease/tenure/internal/lab/chart"
+	"github.com/tenure-lease/tenure/internal/chart"
 )
 
 func table(w io.Writer, medians []result) {

@@ -72,8 +72,10 @@ func TestCharts(t *testing.T) {
 func TestNothingToDraw(t *testing.T) {
 	for _, picture := range []interface{ SVG(io.Writer) error }{
 		Chart{Lines: []Line{{"zero", [][2]float64{{0, 0}}, Marked}}},
+		Ratios{},
 		Bars{Groups: []string{"JP"}},
 		Bars{Groups: []string{"JP"}, Series: []Series{{Name: "too few"}}},
+		Bars{Groups: []string{"JP"}, Series: []Series{{Name: "too many", Bars: []Bar{{Value: 1}, {Value: 2}}}}},
 	} {
 		if err := picture.SVG(io.Discard); err == nil {
 			t.Errorf("%+v is drawn", picture)
@@ -116,5 +118,28 @@ func TestTicks(t *testing.T) {
 		if strings.Join(got, " ") != tc.want {
 			t.Errorf("%v: got %v, want %s", tc.values, got, tc.want)
 		}
+	}
+}
+
+// A factor of two has a bar of an octave to the right of the line, one of a half to its left, and one that
+// is not known has none.
+func TestRatios(t *testing.T) {
+	r := Ratios{Title: "Better <than>", Bars: []Ratio{{"double", 2}, {"half & half", 0.5}, {"unknown", 0}, {"huge", 1e9}, {"tiny", 1e-9}}}
+	var b bytes.Buffer
+	if err := r.SVG(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`viewBox="0 0 760 154"`, "Better &lt;than&gt;</text>", `y="49" text-anchor="end">double</text>`, `text-anchor="end">half &amp; half</text>`, `text-anchor="end">unknown</text>`,
+		`<rect x="430" y="37" width="60" height="16" fill="#2a9d8f"/>`, `<text x="496" y="49">2.00</text>`,
+		`<rect x="370" y="59" width="60" height="16" fill="#e2703a"/>`, `<text x="436" y="71">0.50</text>`,
+		`<rect x="430" y="103" width="270"`, `<rect x="280" y="125" width="150"`, `<line class="error" x1="430" y1="34" x2="430" y2="146"/>`,
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the picture has no %s in\n%s", want, b.String())
+		}
+	}
+	if n := strings.Count(b.String(), "<rect"); n != 5 {
+		t.Errorf("it has %d rectangles, want the paper and a bar for each known factor", n)
 	}
 }

@@ -24,11 +24,17 @@ type picture struct{ out *bufio.Writer }
 
 func (p picture) put(format string, args ...any) { fmt.Fprintf(p.out, format+"\n", args...) }
 
+// pictureOf begins an SVG of some size, with its title.
+func pictureOf(out io.Writer, title string, wide, tall int) picture {
+	p := picture{bufio.NewWriter(out)}
+	p.put(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d"><style>%s</style>`, wide, tall, wide, tall, style)
+	p.put(`<rect class="paper" width="%d" height="%d"/><text class="title" x="%d" y="24">%s</text>`, wide, tall, left, escape(title))
+	return p
+}
+
 // newPicture begins an SVG with its title and the labels of the axes.
 func newPicture(out io.Writer, title, x, y string) picture {
-	p := picture{bufio.NewWriter(out)}
-	p.put(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d"><style>%s</style>`, width, height, width, height, style)
-	p.put(`<rect class="paper" width="%d" height="%d"/><text class="title" x="%d" y="24">%s</text>`, width, height, left, escape(title))
+	p := pictureOf(out, title, width, height)
 	p.put(`<text x="%d" y="%d" text-anchor="middle">%s</text>`, (left+right)/2, height-12, escape(x))
 	p.put(`<text x="%d" y="%d">%s</text>`, 8, top-10, escape(y))
 	return p

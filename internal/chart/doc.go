@@ -1,5 +1,5 @@
 // Package chart draws a benchmark's results as SVG: lines, distributions and points on linear
-// or logarithmic axes, and groups of bars.
+// or logarithmic axes, groups of bars, and factors beside a baseline.
 //
 //	c := chart.Chart{Title: "Writes", X: "latency, ms", Y: "share", LinearY: true}
 //	c.Lines = append(c.Lines, chart.Line{Name: "all", Shape: chart.Plain, Points: cdf})
