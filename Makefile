@@ -1,6 +1,6 @@
 # The verbs of this repository. `make` prints this help.
 .DEFAULT_GOAL := help
-.PHONY: help build static man completion deb lab test race modules modules-long upgrade vet fuzz fuzz-draw bench sim wholesim mutants draw survivors worlds-draw compare nightly
+.PHONY: help build static man completion deb lab test race guard modules modules-long upgrade vet fuzz fuzz-draw bench sim wholesim mutants draw survivors worlds-draw compare nightly
 
 help: ## print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -63,6 +63,9 @@ vet: ## vet and staticcheck
 MODULES := $(filter-out ./go.mod,$(shell find . -name go.mod -not -path './.git/*' -not -path '*/testdata/*'))
 modules: ## build, vet and test (-short) every other Go module in the repository
 	@for m in $(MODULES); do d=$$(dirname $$m); echo "-- $$d"; (cd $$d && go vet ./... && go test -p 3 -short ./...) || exit 1; done
+
+guard: ## what operations cost one member, in CPU of a bare gRPC echo: fails at a loss of a fifth
+	cd compat && go run ./bench -guard bench/testdata/echoes.json -duration 1s
 
 modules-long: ## the same without -short: the whole differential test, torture, peers; for hours
 	@bad=; for m in $(MODULES); do d=$$(dirname $$m); echo "-- $$d"; (cd $$d && go test -count=1 -timeout 3h -skip '^TestReadTorture$$' ./...) || bad="$$bad $$d"; done; [ -z "$$bad" ] || { echo "failed:$$bad"; exit 1; }

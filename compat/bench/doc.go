@@ -7,6 +7,7 @@
 //	go run ./bench -only policy -members 5                 # what a policy costs, and saves
 //	go run ./bench -o json > result.json
 //	go run ./bench -plot ratios.svg
+//	go run ./bench -guard bench/testdata/echoes.json -duration 1s  # fails if something has become slower
 //
 // A run starts each variant on empty data, alone, one after the other, and the order turns
 // from run to run. It prints medians over runs and ratios to etcd at its defaults; better

@@ -34,6 +34,7 @@ type options struct {
 	only     []string
 	variants []variant
 	plot     string
+	guard    string
 	json     bool
 }
 
@@ -49,6 +50,13 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	if opt.guard != "" {
+		if err := guard(ctx, opt, opt.guard, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	results, err := measure(ctx, opt, os.Stderr)
 	if len(results) > 0 {
 		medians := load.Medians(results)
@@ -77,6 +85,7 @@ func parse(args []string) (options, error) {
 	fs.Float64Var(&opt.leases, "leases", 1, "factor on the number of leases in memory and expiry cases")
 	fs.IntVar(&opt.runs, "runs", 3, "runs, interleaved; medians are printed")
 	fs.StringVar(&opt.plot, "plot", "", "write the ratios as SVG to this file")
+	fs.StringVar(&opt.guard, "guard", "", "measure one member in echoes, and fail if a case costs a quarter more than this file has")
 	only := fs.String("only", "", "parts of case names, separated by commas")
 	kinds := fs.String("kinds", "etcd,tenure,echo", "the kinds to measure, separated by commas")
 	env := fs.String("etcd-env", "", "measure etcd a second time, with these NAME=VALUE, separated by commas")
