@@ -89,7 +89,7 @@ measured when the peers have forgotten them.`,
 }
 
 func (b *fleaseBench) run(tmax, d, hold time.Duration, w io.Writer) error {
-	floor := cli.HeapFloor() // as a peer has it
+	floor := cli.HeapFloor(0) // as a peer has it
 	defer runtime.KeepAlive(floor)
 	ctx := context.Background()
 	ps, err := benchPeers(ctx, b.Peers, tmax)

@@ -57,8 +57,8 @@ func TestRespectMemory(t *testing.T) {
 		floor          int
 	}{
 		{"", "", 0, math.MaxInt64, cli.HeapFloorBytes},
-		{"", "", 1000 << 20, 900 << 20, 0},
-		{"", "", 16*cli.HeapFloorBytes - 1, (16*cli.HeapFloorBytes - 1) / 10 * 9, 0},
+		{"", "", 256 << 20, 256 << 20 / 10 * 9, 16 << 20},
+		{"", "", 16*cli.HeapFloorBytes - 16, (16*cli.HeapFloorBytes - 16) / 10 * 9, cli.HeapFloorBytes - 1},
 		{"", "", 16 * cli.HeapFloorBytes, 16 * cli.HeapFloorBytes / 10 * 9, cli.HeapFloorBytes},
 		{"", "", 10 << 30, 9 << 30, cli.HeapFloorBytes},
 		{"", "50", 10 << 30, 9 << 30, 0},

@@ -191,7 +191,7 @@ func runPeer(cfg flease.Config, o peerOptions, mode fs.FileMode, w io.Writer) er
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(signals)
 
-	floor := cli.HeapFloor()
+	floor := cli.HeapFloor(0)
 	defer runtime.KeepAlive(floor)
 	var err error
 	if cfg.Logger, err = o.log.Logger(os.Stderr); err != nil {

@@ -171,14 +171,10 @@ func firstTo(failed chan<- error) func(error) {
 
 // respectMemory makes the collector keep below the process's limit, in bytes, if that is known.
 // It leaves a tenth to memory that the collector does not count. An operator's own GOMEMLIMIT
-// is respected. It returns the floor, if there is room for one.
+// is respected. It returns the floor of the heap.
 func respectMemory(limit int64) (floor []byte) {
-	if limit == 0 || os.Getenv("GOMEMLIMIT") != "" {
-		return cli.HeapFloor()
+	if limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(limit / 10 * 9)
 	}
-	debug.SetMemoryLimit(limit / 10 * 9)
-	if limit < 16*cli.HeapFloorBytes {
-		return nil
-	}
-	return cli.HeapFloor()
+	return cli.HeapFloor(limit)
 }

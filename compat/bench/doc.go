@@ -2,7 +2,7 @@
 //
 //	go run ./bench -runs 3                                 # everything
 //	go run ./bench -only put,keepalive -duration 2s        # cases whose names contain these
-//	go run ./bench -etcd-env GOGC=800                      # etcd a second time, with these
+//	go run ./bench -etcd-env GOGC=250                      # etcd a second time, with these
 //	go run ./bench -only reads                             # reads under leases, and the least they could cost
 //	go run ./bench -only policy -members 5                 # what a policy costs, and saves
 //	go run ./bench -o json > result.json
@@ -13,9 +13,9 @@
 // from run to run. It prints medians over runs and ratios to etcd at its defaults; better
 // ones are above 1.
 //
-// `tenure serve` counts 128 MiB of nothing as heap, so that a small server does
+// `tenure serve` counts 32 MiB of nothing as heap, so that a small server does
 // not collect garbage all the time. With the 20 to 40 MB that an etcd has alive
-// here, GOGC=800 gives it as much room: that is the fair second measurement.
+// here, GOGC=250 gives it as much room: that is the fair second measurement.
 //
 // The members and the load share this machine, so rates say what is left after
 // the load took its share. CPU/op does not depend on that: it is user and system

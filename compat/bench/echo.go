@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"runtime"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/tenure-lease/tenure/compat/server"
+	"github.com/tenure-lease/tenure/internal/cli"
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 	"github.com/tenure-lease/tenure/internal/state/auth"
 
@@ -27,9 +27,6 @@ const kindEcho server.Kind = "echo"
 
 // echoVariable is the environment variable that makes this program an echo.
 const echoVariable = "TENURE_BENCH_ECHO"
-
-// heapFloorBytes is as in tenure serve, which has the reason.
-const heapFloorBytes = 128 << 20
 
 // echoServer answers what a benchmark of gets asks for.
 type echoServer struct {
@@ -88,10 +85,7 @@ func echo(args []string) error {
 	if err != nil {
 		return err
 	}
-	var floor []byte
-	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
-		floor = make([]byte, heapFloorBytes)
-	}
+	floor := cli.HeapFloor(0) // as a member has it
 	e := &echoServer{value: []byte(load.Value)}
 	s := grpc.NewServer(etcdapi.New(echoBackend{}, etcdapi.Config{}).Options()...)
 	pb.RegisterKVServer(s, e)
