@@ -217,6 +217,7 @@ func (done serverBenched) report(b *serverBench, w io.Writer) error {
 		Facts:   [][2]string{{"load", done.Machine}, {benchedAt, done.Servers[benchedAt]}},
 	}
 	if done.baseline != "" {
+		r.Beside = b.beside.String()
 		r.Command += " --beside " + b.beside.String()
 		r.Facts = append(r.Facts, [2]string{benchedBeside, done.Servers[benchedBeside]})
 	}

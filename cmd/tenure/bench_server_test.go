@@ -41,7 +41,7 @@ func TestBenchServerBesideAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"Medians of 2 runs", "than that of beside", "<svg", got.Servers["at"], got.Servers["beside"], got.Machine,
+		"Medians of 2 runs", "than that of etcd://" + beside, "<svg", got.Servers["at"], got.Servers["beside"], got.Machine,
 		"tenure bench server --at etcd://" + at + " --clients 2 --runs 2 --duration 30ms --beside etcd://" + beside + " --cases put-1,get-leader",
 	} {
 		if !strings.Contains(string(text), want) {

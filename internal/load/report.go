@@ -18,6 +18,7 @@ type Report struct {
 	Command  string      // that measures the same
 	Facts    [][2]string // of the servers and of the machine, by name
 	Baseline string      // the target to which others are compared; empty if there is but one
+	Beside   string      // the baseline in words
 	Medians  []Result
 	Runs     []Result
 }
@@ -74,7 +75,7 @@ func (r Report) pictures() (list []template.HTML, err error) {
 		{"CPU of the servers for an operation", func(b Ratios) float64 { return b.CPU }},
 		{"latency, 99th percentile", func(b Ratios) float64 { return b.P99 }},
 	} {
-		c := chart.Ratios{Title: "Better than " + r.Baseline + " by a factor of: " + what.title}
+		c := chart.Ratios{Title: "Better than " + r.Beside + " by a factor of: " + what.title}
 		known := false
 		for _, m := range r.Medians {
 			base, ok := Of(r.Medians, m.Case, r.Baseline)

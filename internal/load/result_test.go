@@ -202,7 +202,7 @@ func TestCPUOfAllMembers(t *testing.T) {
 // The page has the figures, the pictures, and all that is needed to measure them again. Names cannot break it.
 func TestReport(t *testing.T) {
 	r := Report{
-		Title: "Measured <here>", Began: time.Unix(1e9, 0), Command: "tenure bench server --at <x>", Baseline: "etcd",
+		Title: "Measured <here>", Began: time.Unix(1e9, 0), Command: "tenure bench server --at <x>", Baseline: "etcd", Beside: "the other <etcd>",
 		Facts: [][2]string{{"load", "a machine & more"}}, Medians: Medians(measuredRuns), Runs: measuredRuns,
 	}
 	var b bytes.Buffer
@@ -211,7 +211,7 @@ func TestReport(t *testing.T) {
 	}
 	page := b.String()
 	for _, want := range []string{
-		"<title>Measured &lt;here&gt;</title>", "Medians of 3 runs, begun at 2001-09-09T01:46:40Z.", "than that of etcd.",
+		"<title>Measured &lt;here&gt;</title>", "Medians of 3 runs, begun at 2001-09-09T01:46:40Z.", "than that of the other &lt;etcd&gt;.", "Better than the other &lt;etcd&gt; by a factor",
 		`<th scope="col">CPU/op</th>`, "<td>300</td><td>3.00</td>", "<code>tenure bench server --at &lt;x&gt;</code>", "a machine &amp; more",
 		"factor of: operations a second", "factor of: CPU of the servers", "factor of: latency, 99th", "put, tenure</text>",
 		"<dt>lock</dt><dd>one concurrency.Mutex", "100", "120",
