@@ -9,26 +9,25 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Value is what each key has, of 256 bytes.
+// Value is what each key has by default, of 256 bytes.
 var Value = strings.Repeat("v", 256)
 
-// keys is how many are put, and some how many are read.
-const (
-	keys = 10_000
-	some = 100
-)
+// some is how many keys are read.
+const some = 100
 
-func (l *Load) putOne(ctx context.Context, c *clientv3.Client) error {
-	_, err := c.Put(ctx, l.key(rand.IntN(keys)), Value)
-	return err
+// puts measures puts at some members.
+func (l *Load) puts(ctx context.Context, members []int) (Result, error) {
+	value := l.value()
+	return l.Each(ctx, members, func(ctx context.Context, c *clientv3.Client) error {
+		_, err := c.Put(ctx, l.key(rand.IntN(l.keys())), value)
+		return err
+	})
 }
 
-func put(ctx context.Context, l *Load) (Result, error) {
-	return l.Each(ctx, l.members(), l.putOne)
-}
+func put(ctx context.Context, l *Load) (Result, error) { return l.puts(ctx, l.members()) }
 
 func putAlone(ctx context.Context, l *Load) (Result, error) {
-	return l.Alone().Each(ctx, []int{l.Leader()}, l.putOne)
+	return l.Alone().puts(ctx, []int{l.Leader()})
 }
 
 // Gets measures gets of single keys at some members.
@@ -38,8 +37,9 @@ func (l *Load) Gets(ctx context.Context, members []int, options ...clientv3.OpOp
 		return Result{}, err
 	}
 	defer c.Close()
+	value := l.value()
 	for i := range some {
-		if _, err := c.Put(ctx, l.key(i), Value); err != nil {
+		if _, err := c.Put(ctx, l.key(i), value); err != nil {
 			return Result{}, err
 		}
 	}

@@ -43,12 +43,13 @@ func grant(ctx context.Context, l *Load) (Result, error) {
 }
 
 func cycle(ctx context.Context, l *Load) (Result, error) {
+	value := l.value()
 	return l.Each(ctx, l.members(), func(ctx context.Context, c *clientv3.Client) error {
 		lease, err := c.Grant(ctx, leaseSeconds)
 		if err != nil {
 			return err
 		}
-		if _, err := c.Put(ctx, l.key(rand.IntN(keys)), Value, clientv3.WithLease(lease.ID)); err != nil {
+		if _, err := c.Put(ctx, l.key(rand.IntN(l.keys())), value, clientv3.WithLease(lease.ID)); err != nil {
 			return err
 		}
 		_, err = c.Revoke(ctx, lease.ID)

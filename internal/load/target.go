@@ -1,8 +1,10 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -27,6 +29,8 @@ type Load struct {
 	Clients int           // each with a connection of its own
 	Time    time.Duration // for which a case is measured, after a warm-up of a fifth
 	Prefix  string        // of all keys
+	Keys    int           // that are put to; 0: 10,000
+	Bytes   int           // of a value; 0: 256
 }
 
 // leaseSeconds is the TTL of leases that a case grants: much longer than any measurement's step, and short
@@ -71,6 +75,12 @@ func (l *Load) connect(n int, members []int) (clients []*clientv3.Client, closeA
 	}
 	return clients, closeAll, nil
 }
+
+// keys is how many keys are put to.
+func (l *Load) keys() int { return cmp.Or(l.Keys, 10_000) }
+
+// value is what each key has.
+func (l *Load) value() string { return strings.Repeat("v", cmp.Or(l.Bytes, len(Value))) }
 
 // key is the ith key.
 func (l *Load) key(i int) string { return fmt.Sprintf("%s%08d", l.Prefix, i) }
