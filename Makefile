@@ -135,6 +135,7 @@ draw: ## break rules that a seed draws, the commit's or DRAW=SEED, for BUDGET (1
 
 compare: ## etcd, sanlock and Redis beside Tenure: medians of three runs, ratios
 	cd compat && go run ./bench -runs 3 -plot ../bench.svg
+	cd compat && go run ./growth -dir ..
 	cd compat && go run ./widearea
 	cd compat && go run ./storage/bench -cost-runs 3
 	cd compat && go run ./flease -runs 3

@@ -8,6 +8,7 @@
 //	upstream  etcd's own tests of locks, elections, leases and naming, redirected
 //	leases    our cases of leases: expiry, attachment, dead and stopped leaders
 //	bench     both kinds side by side, with server CPU per operation
+//	growth    how the cost of an operation grows with keys, leases, watchers, members, values, clients
 //	widearea  both kinds side by side where members are far apart, by delayed links
 //	redis     internal/host/register/redis against real Redis servers, and beside Redlock
 //	fence     fence.Row against MariaDB and PostgreSQL, at each isolation level
