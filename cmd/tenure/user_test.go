@@ -94,7 +94,7 @@ func TestWhichUserAsks(t *testing.T) {
 var usersWords = map[string]string{
 	"lock": "n -- true", "elect": "n -- true", "lease list": "", "lease show": "n", "lease break": "n --yes", "lease reset": "n",
 	"status": "", "member list": "", "member add": "d --learner --peer-urls http://h:1", "member remove": "d", "member promote": "d", "member update": "d --peer-urls http://h:1",
-	"member move-leader": "d", "read-lease": "", "read-lease set": "all", "read-lease holders": "k", "snapshot save": "/nosuch/file",
+	"member move-leader": "d", "read-lease": "", "read-lease set": "all", "read-lease holders": "k", "snapshot save": "/nosuch/file", "bench server": "",
 }
 
 // A user is for a server: whichever command is given one for another place refuses that, before it has done anything.

@@ -38,16 +38,17 @@ func TestProgress(t *testing.T) {
 	})
 }
 
-// TestHeapFloor: an operator's own settings of the collector stand.
+// The floor is a sixteenth of the memory at most, and an operator's own settings of the collector stand.
 func TestHeapFloor(t *testing.T) {
 	for _, tt := range []struct {
 		collector, limit string
+		memory           int64
 		want             int
-	}{{"", "", HeapFloorBytes}, {"50", "", 0}, {"", "1GiB", 0}} {
+	}{{"", "", 0, HeapFloorBytes}, {"", "", 1 << 40, HeapFloorBytes}, {"", "", 256 << 20, 16 << 20}, {"50", "", 0, 0}, {"", "1GiB", 1 << 40, 0}} {
 		t.Setenv("GOGC", tt.collector)
 		t.Setenv("GOMEMLIMIT", tt.limit)
-		if got := len(HeapFloor()); got != tt.want {
-			t.Errorf("with GOGC=%s and GOMEMLIMIT=%s the floor is %d bytes, want %d", tt.collector, tt.limit, got, tt.want)
+		if got := len(HeapFloor(tt.memory)); got != tt.want {
+			t.Errorf("with GOGC=%s, GOMEMLIMIT=%s and %d bytes of memory the floor is %d bytes, want %d", tt.collector, tt.limit, tt.memory, got, tt.want)
 		}
 	}
 }
