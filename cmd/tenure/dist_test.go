@@ -2,6 +2,7 @@ package main
 
 import (
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,7 +34,7 @@ func distFiles(t *testing.T) map[string]string {
 }
 
 var (
-	variable      = regexp.MustCompile(`\bTENURE_[A-Z_]+`)
+	variable      = regexp.MustCompile(`\b(?:TENURE|ETCD)_[A-Z_]+`)
 	commandLines  = regexp.MustCompile(`(?:/usr/bin/tenure|\n\s+tenure) ([a-z][^;\n]*)`)
 	argumentLists = regexp.MustCompile(`\["/usr/bin/tenure", ([^\]]+)\]`)
 	argument      = regexp.MustCompile(`(?m)^\s+- (--[a-z-]+)`)
@@ -65,7 +66,7 @@ func TestDistNamesCommands(t *testing.T) {
 		}
 		found += len(lines)
 		for _, v := range variable.FindAllString(text, -1) {
-			flag := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(v, "TENURE_"), "_", "-"))
+			flag := strings.ToLower(strings.ReplaceAll(v[strings.Index(v, "_")+1:], "_", "-"))
 			if v != "TENURE_AT" && serve.Flags().Lookup(flag) == nil {
 				t.Errorf("%s: tenure serve has no --%s for %s", name, flag, v)
 			}
@@ -74,6 +75,34 @@ func TestDistNamesCommands(t *testing.T) {
 	}
 	if found < 45 {
 		t.Errorf("the files name %d commands, flags and variables, want 45", found)
+	}
+}
+
+// The image's own settings give way to those of its user, by whichever name; the name etcd starts a member, too.
+func TestImageSettingsGiveWay(t *testing.T) {
+	text := distFiles(t)["dist/container/Dockerfile"]
+	env := map[string]string{}
+	for _, m := range regexp.MustCompile(`\b((?:ETCD|TENURE)_[A-Z_]+)=(\S+)`).FindAllStringSubmatch(text, -1) {
+		env[m[1]] = m[2]
+	}
+	environ := func(env map[string]string) (lines []string) {
+		for name, value := range env {
+			lines = append(lines, name+"="+value)
+		}
+		return lines
+	}
+	if o, err := parse(t, nil, environ(env)); err != nil || o.dataDir != "/var/lib/tenure" || o.listenClientURLs[0] != "http://0.0.0.0:2379" {
+		t.Errorf("the image's settings: %q, %v; want its volume and all addresses", o.dataDir, err)
+	}
+	for _, name := range []string{"ETCD_DATA_DIR", "TENURE_DATA_DIR"} {
+		users := maps.Clone(env)
+		users[name] = "/data"
+		if o, err := parse(t, nil, environ(users)); err != nil || o.dataDir != "/data" {
+			t.Errorf("with %s=/data the image has its data in %q, %v", name, o.dataDir, err)
+		}
+	}
+	if !strings.Contains(text, "ln -s tenure bin/static/etcd") || !strings.Contains(text, "/src/bin/static/ /usr/bin/") {
+		t.Error("the image has no link by the name etcd")
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/tenure-lease/tenure/internal/cli"
 )
 
 // discovery is where the first members are found instead of in --initial-cluster: in records of DNS, as etcd has them.
@@ -59,6 +61,8 @@ func (d *discovery) find(ctx context.Context, name, self string) (map[string]str
 		}
 	}
 	switch {
+	case members[name] == "" && slices.ContainsFunc(failures, unanswered):
+		return nil, cli.Exit(cli.ExitUnavailable, fmt.Errorf("--discovery-srv %s: DNS does not answer: %w", d.domain, errors.Join(failures...)))
 	case len(members) == 0:
 		return nil, fmt.Errorf("--discovery-srv %s names no members: %w", d.domain, errors.Join(failures...))
 	case members[name] == "":
@@ -66,4 +70,10 @@ func (d *discovery) find(ctx context.Context, name, self string) (map[string]str
 			d.domain, strings.Join(slices.Sorted(maps.Values(members)), ", "), self)
 	}
 	return members, nil
+}
+
+// unanswered reports whether a question to DNS had no answer, which may come later: a host that boots may have no network yet.
+func unanswered(err error) bool {
+	var failed *net.DNSError
+	return errors.As(err, &failed) && !failed.IsNotFound
 }

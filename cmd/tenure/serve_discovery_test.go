@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tenure-lease/tenure/internal/cli"
 )
 
 // records are SRV records, by _service._proto.domain.
@@ -88,6 +90,42 @@ func TestServeDiscovers(t *testing.T) {
 	}
 	if peers, err := config(); err != nil || len(peers) != 1 {
 		t.Errorf("a later start: %v, %v; want this member alone, as its log knows the others", peers, err)
+	}
+}
+
+// silent is a server of names that does not answer about one kind of record.
+type silent struct {
+	records
+	service string
+	err     *net.DNSError
+}
+
+func (s silent) LookupSRV(ctx context.Context, service, proto, domain string) (string, []*net.SRV, error) {
+	if service == s.service {
+		return "", nil, s.err
+	}
+	return s.records.LookupSRV(ctx, service, proto, domain)
+}
+
+// A host that boots may have no names yet, so its member is started again (69). One whose setting is wrong is not (64).
+func TestDNSThatIsSilentIsNoSetting(t *testing.T) {
+	late, none := &net.DNSError{Err: "i/o timeout", IsTimeout: true}, &net.DNSError{Err: "no such host", IsNotFound: true}
+	other := records{"_etcd-server._tcp.d": {{Target: "b.d.", Port: 1}}}
+	for name, tt := range map[string]struct {
+		dns  directory
+		code int
+	}{
+		"an answer that is late":              {silent{nil, "etcd-server", late}, cli.ExitUnavailable},
+		"one that is late beside another's":   {silent{other, "etcd-server-ssl", late}, cli.ExitUnavailable},
+		"no record":                           {silent{nil, "etcd-server", none}, cli.ExitUsage},
+		"no record beside those of the other": {silent{other, "etcd-server-ssl", none}, cli.ExitUsage},
+	} {
+		d := discovery{domain: "d", dns: tt.dns}
+		_, err := d.find(t.Context(), "me", "https://a.d:2380")
+		var exit cli.ExitError
+		if !errors.As(cli.Usage(err), &exit) || exit.Code != tt.code {
+			t.Errorf("%s: exit code %d (%v), want %d", name, exit.Code, err, tt.code)
+		}
 	}
 }
 

@@ -175,8 +175,18 @@ func (l tlsLimits) apply(info *transport.TLSInfo) (err error) {
 		return fmt.Errorf("--tls-min-version %s is newer than --tls-max-version %s", l.minVersion, l.maxVersion)
 	case info.MinVersion == tls.VersionTLS13 && len(info.CipherSuites) > 0:
 		return errors.New("--cipher-suites are for TLS 1.2, which --tls-min-version TLS1.3 excludes")
+	case len(info.CipherSuites) > 0 && !slices.ContainsFunc(info.CipherSuites, ofTLS12):
+		return fmt.Errorf("--cipher-suites %s: none is of TLS 1.2, and those of TLS 1.3 are not for choice; for TLS 1.3 alone say --tls-min-version TLS1.3",
+			strings.Join(l.cipherSuites, ","))
 	}
 	return nil
+}
+
+// ofTLS12 reports whether a connection of TLS 1.2 may use a cipher suite.
+func ofTLS12(id uint16) bool {
+	return slices.ContainsFunc(append(tls.CipherSuites(), tls.InsecureCipherSuites()...), func(c *tls.CipherSuite) bool {
+		return c.ID == id && slices.Contains(c.SupportedVersions, tls.VersionTLS12)
+	})
 }
 
 // checkCRL reads a list of revoked certificates once, so that one that cannot be read is

@@ -517,6 +517,7 @@ func TestServeTLSThatProtectsNothing(t *testing.T) {
 		{"a version", with("--tls-min-version", "TLS1.1"), "--tls-min-version"},
 		{"versions the wrong way", with("--tls-min-version", "TLS1.3", "--tls-max-version", "TLS1.2"), "newer than"},
 		{"a cipher", with("--cipher-suites", "ROT13"), "--cipher-suites"},
+		{"ciphers of TLS 1.3 alone", with("--cipher-suites", "TLS_AES_256_GCM_SHA384"), "none is of TLS 1.2"},
 		{"ciphers of no version", with("--cipher-suites", "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "--tls-min-version", "TLS1.3"), "--cipher-suites are for TLS 1.2"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -83,10 +83,26 @@ func (o Outputs) Logger(l Log) (_ *slog.Logger, close func(), err error) {
 	}
 	w := writers[0] // which may be a terminal
 	if len(writers) > 1 {
-		w = io.MultiWriter(writers...)
+		w = eachOutput(writers)
 	}
 	logger, err := l.Logger(w)
 	return logger, closeAll, err
+}
+
+// eachOutput writes to all outputs, whichever fail: a disk that is full must not silence standard error.
+type eachOutput []io.Writer
+
+// Write implements io.Writer.
+func (o eachOutput) Write(b []byte) (n int, err error) {
+	for _, w := range o {
+		if _, failed := w.Write(b); failed != nil {
+			err = errors.Join(err, failed)
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
 // rotates wants one file among the outputs, as etcd does.

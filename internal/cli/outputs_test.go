@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"errors"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/coreos/go-systemd/v22/journal"
@@ -93,6 +95,39 @@ func TestLogGoesToItsOutputs(t *testing.T) {
 	}
 	if text, err := os.ReadFile(one); err != nil || !strings.HasPrefix(string(text), "earlier\n") {
 		t.Errorf("a file that was there is now %q, %v; want its lines kept", text, err)
+	}
+}
+
+// full is an output on a full disk.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// A log goes on at the outputs that can be written, and says that a line was lost at another.
+func TestALogGoesOnWhereItCan(t *testing.T) {
+	var stderr strings.Builder
+	n, err := eachOutput{full{}, &stderr, full{}}.Write([]byte("line"))
+	if stderr.String() != "line" {
+		t.Errorf("beside a full disk standard error lacks the line: %q", stderr.String())
+	}
+	if n != 0 || !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("a lost line is no error: %d, %v", n, err)
+	}
+	if n, err := (eachOutput{&stderr}).Write([]byte("more")); n != 4 || err != nil {
+		t.Errorf("a written line: %d, %v", n, err)
+	}
+	if _, err := os.Stat("/dev/full"); err != nil {
+		return
+	}
+	if got := captured(t, &os.Stderr, func() {
+		logger, done, err := outputs(t, "--log-outputs", "stderr,/dev/full").Logger(Log{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer done()
+		logger.Info("said")
+	}); !strings.Contains(got, "said") {
+		t.Errorf("a file that cannot be written silences standard error: %q", got)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 type port struct {
 	tls       *tls.Config // nil: none
 	strangers *strangers
+	refused   *refusals
 	patience  time.Duration // for a handshake and the bytes that show the protocol
 	firstCall time.Duration // for the first call of HTTP/2
 	streams   uint32        // calls in flight on a connection; 0 is no bound
@@ -131,6 +132,7 @@ func (p *port) greet(c net.Conn) {
 	}
 	if secure {
 		if err := t.HandshakeContext(context.Background()); err != nil {
+			p.refused.tell(c, err)
 			c.Close()
 			return
 		}

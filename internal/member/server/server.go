@@ -180,9 +180,10 @@ func Start(cfg Config) (_ *Server, err error) {
 		})
 	})
 	calls := newLane()
+	refused := &refusals{logger: s.logger, now: time.Now}
 	clients := func(tls *tls.Config) *port {
 		p := &port{
-			tls: negotiating(tls), strangers: &s.strangers, patience: patience, firstCall: firstCall,
+			tls: negotiating(tls), strangers: &s.strangers, refused: refused, patience: patience, firstCall: firstCall,
 			streams: cfg.API.MaxConcurrentStreams, grpc: calls, http: s.web.lane,
 		}
 		if len(cfg.HTTPOnly) > 0 {
@@ -192,8 +193,8 @@ func Start(cfg Config) (_ *Server, err error) {
 	}
 	s.open(cfg.Clients, clients(cfg.ClientTLS))
 	s.open(cfg.Plain, clients(nil))
-	s.open(cfg.HTTPOnly, &port{tls: negotiating(cfg.ClientTLS), strangers: &s.strangers, patience: patience, http: s.plain.lane})
-	s.open(cfg.Metrics, &port{strangers: &s.strangers, patience: patience, http: s.probes.lane})
+	s.open(cfg.HTTPOnly, &port{tls: negotiating(cfg.ClientTLS), strangers: &s.strangers, refused: refused, patience: patience, http: s.plain.lane})
+	s.open(cfg.Metrics, &port{strangers: &s.strangers, refused: refused, patience: patience, http: s.probes.lane})
 	for _, serve := range []func() error{
 		func() error { return s.grpc.Serve(calls) }, func() error { return s.grpc.Serve(inside) }, s.web.serve, s.plain.serve, s.probes.serve,
 	} {
