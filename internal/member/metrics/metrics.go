@@ -78,6 +78,7 @@ func New(c Config) *Metrics {
 	m.applies = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "etcd_server_apply_duration_seconds", Help: "Seconds that requests take at the state.", Buckets: prometheus.ExponentialBuckets(0.0001, 2, 20),
 	}, []string{"version", "op", "success"})
+	m.outcomesOf("Put") // so that the name is there from the start
 	commits := prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "etcd_disk_backend_commit_duration_seconds", Help: "Always empty: the state is in memory, and nothing is committed to disk beside the log.", Buckets: diskBuckets,
 	})
@@ -186,16 +187,21 @@ func (m *Metrics) Applied(operation string, success bool, took time.Duration) {
 	if operation == "" {
 		return
 	}
+	outcome := 0
+	if success {
+		outcome = 1
+	}
+	m.outcomesOf(operation)[outcome].Observe(took.Seconds())
+}
+
+// outcomesOf returns the observers of an operation, which has figures from then on.
+func (m *Metrics) outcomesOf(operation string) outcomes {
 	of, ok := m.applied[operation]
 	if !ok {
 		of = outcomes{m.applies.WithLabelValues("v3", operation, "false"), m.applies.WithLabelValues("v3", operation, "true")}
 		m.applied[operation] = of
 	}
-	outcome := 0
-	if success {
-		outcome = 1
-	}
-	of[outcome].Observe(took.Seconds())
+	return of
 }
 
 // Synced counts a forced write of the log.
