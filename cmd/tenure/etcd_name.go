@@ -17,5 +17,16 @@ func commandLine(args []string) []string {
 	return append([]string{"serve"}, args[1:]...)
 }
 
-// proxies are etcd's own commands, beside its server.
-var proxies = []string{"gateway", "grpc-proxy"}
+// proxies are etcd's own commands, beside its server, and what to use instead.
+var proxies = map[string]string{
+	"gateway":    "clients take a list of the members' URLs (--endpoints), and a proxy of TCP connections, such as HAProxy, can stand in front of them",
+	"grpc-proxy": "clients take a list of the members' URLs (--endpoints), and each member serves watches and, under a read lease, reads without asking another",
+}
+
+// proxyAlone leaves out what follows the name of a proxy, such as its flags: that it is not here is told first.
+func proxyAlone(args []string) []string {
+	if len(args) > 2 && args[0] == "serve" && proxies[args[1]] != "" {
+		return args[:2]
+	}
+	return args
+}

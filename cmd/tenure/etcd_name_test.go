@@ -50,12 +50,18 @@ func TestVersionAsEtcdHasIt(t *testing.T) {
 	}
 }
 
-// Etcd's proxies are told as what they are.
+// Etcd's proxies are told as what they are, whatever flags of theirs follow.
 func TestNoProxies(t *testing.T) {
-	for _, name := range []string{"gateway", "grpc-proxy"} {
-		if code, _, errs := ran(t, "serve", name, "start"); code != 64 || !strings.Contains(errs, "there is no "+name+" here") {
-			t.Errorf("%s: %d, %q", name, code, errs)
+	for name, instead := range map[string]string{"gateway": "HAProxy", "grpc-proxy": "under a read lease"} {
+		for _, line := range [][]string{{"start"}, {"start", "--endpoints=http://a:2379"}, {"start", "--endpoints", "a:2379", "--listen-addr", "b:1"}, {"--help"}, nil} {
+			args := commandLine(append([]string{"/usr/bin/etcd", name}, line...))
+			if code, _, errs := ran(t, args...); code != 64 || !strings.Contains(errs, "there is no "+name+" here: clients take a list of the members' URLs") || !strings.Contains(errs, instead) {
+				t.Errorf("%s %q: %d, %q; want that it is not here, and %s instead", name, line, code, errs, instead)
+			}
 		}
+	}
+	if code, _, errs := ran(t, "serve", "--name", "gateway", "--nosuch"); code != 64 || !strings.Contains(errs, "--nosuch") {
+		t.Errorf("a member of a proxy's name: %d, %q; want that there is no flag --nosuch", code, errs)
 	}
 }
 

@@ -56,6 +56,9 @@ var unrun = map[string][]string{
 		"go mod init example.com/lead",
 		"go mod tidy && go run .",
 	},
+	"docs/performance.md": {
+		"tenure bench server --at etcd://10.0.0.1:2379 --beside http://10.0.0.9:2379 --report server.html",
+	},
 	"docs/security.md": {
 		"etcdctl auth enable",
 		"etcdctl role add app",

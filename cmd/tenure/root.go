@@ -12,7 +12,7 @@ func run(args []string) int {
 	logging.Disable() // of the Redis client, whose lines say again what our errors say
 	root := rootCommand()
 	if serve, _, err := root.Find(args); err == nil && serve.Name() == "serve" {
-		args = oneDash(serve.Flags(), args)
+		args = oneDash(serve.Flags(), proxyAlone(args))
 	}
 	return cli.Run(root, args)
 }

@@ -9,7 +9,6 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -61,8 +60,8 @@ cluster exits with 77, also when it is started again: its data directory is of n
     --cert-file db1.pem --key-file db1-key.pem --client-cert-auth --trusted-ca-file ca.pem`,
 		Version: versionOf().Tenure,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 && slices.Contains(proxies, args[0]) {
-				return cli.Usagef("there is no %s here: clients take a list of the members' URLs", args[0])
+			if len(args) > 0 && proxies[args[0]] != "" {
+				return cli.Usagef("there is no %s here: %s", args[0], proxies[args[0]])
 			}
 			if len(args) > 0 {
 				return cli.Usagef("%q is not a flag; a switch that has a value is written --NAME=%s", args[0], args[0])

@@ -314,8 +314,8 @@ func TestServeFillsIn(t *testing.T) {
 		t.Errorf("a member that cannot go on says %v, want %v", failed, odd)
 	}
 	for says, args := range map[string][]string{
-		"one URL each": with("--initial-advertise-peer-urls", "http://a:1,http://b:1"), "--listen-peer-urls and": {"--listen-peer-urls", "http://a:1,http://b:1"},
-		"no URL to listen on": {"--listen-peer-urls", "http://127.0.0.1:0", "--listen-client-urls", "ftp://127.0.0.1:0"},
+		"a member has one URL for the others": with("--initial-advertise-peer-urls", "http://a:1,http://b:1"),
+		"no URL to listen on":                 {"--listen-peer-urls", "http://127.0.0.1:0", "--listen-client-urls", "ftp://127.0.0.1:0"},
 	} {
 		o, err := parse(t, args, nil)
 		if err != nil {

@@ -36,6 +36,7 @@ type serveOptions struct {
 	http                                    httpOptions
 	sockets                                 listenOptions
 	discovery                               discovery
+	hosts                                   hosts
 	auth                                    authOptions
 	advertisePeerURLs, advertiseClientURLs  []string
 	initialCluster, clusterState            string
@@ -68,11 +69,12 @@ const (
 
 func (o *serveOptions) register(f *pflag.FlagSet) {
 	f.SortFlags = false
+	o.hosts = net.DefaultResolver
 	f.StringVar(&o.configFile, "config-file", "", "YAML `file` with the names of these flags as keys")
 	f.StringVar(&o.name, "name", defaultName, "this member's `name`, one of those in --initial-cluster")
 	f.StringVar(&o.dataDir, "data-dir", "", "`directory` of this member's log and snapshots (default NAME.tenure)")
 	f.StringVar(&o.logDir, "wal-dir", "", "`directory` of this member's log alone, on another disk, say (default in --data-dir)")
-	f.StringSliceVar(&o.listenPeerURLs, "listen-peer-urls", []string{defaultPeerURL}, "`URL` to listen on for other members")
+	f.StringSliceVar(&o.listenPeerURLs, "listen-peer-urls", []string{defaultPeerURL}, "`URLs` to listen on for other members")
 	f.StringSliceVar(&o.listenClientURLs, "listen-client-urls", []string{defaultClientURL}, "`URLs` to listen on for clients")
 	f.StringSliceVar(&o.advertisePeerURLs, "initial-advertise-peer-urls", []string{defaultPeerURL}, "this member's `URL` for the other members")
 	f.StringSliceVar(&o.advertiseClientURLs, "advertise-client-urls", nil, "this member's `URLs` for clients (default those of --listen-client-urls)")
@@ -116,8 +118,8 @@ func (o *serveOptions) register(f *pflag.FlagSet) {
 
 // config checks the options against each other and opens the listeners.
 func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server.Config, err error) {
-	if len(o.advertisePeerURLs) != 1 || len(o.listenPeerURLs) != 1 {
-		return cfg, errors.New("--listen-peer-urls and --initial-advertise-peer-urls: one URL each")
+	if err := o.peersAlike(); err != nil {
+		return cfg, err
 	}
 	own, err := peerURL("--initial-advertise-peer-urls", o.advertisePeerURLs[0])
 	if err != nil {
@@ -165,7 +167,10 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 	if url, ok := peers[o.name]; ok && url != o.advertisePeerURLs[0] && started {
 		peers[o.name] = o.advertisePeerURLs[0] // --initial-cluster is of the first start; it may have moved
 	} else if ok && url != o.advertisePeerURLs[0] {
-		return cfg, fmt.Errorf("--initial-cluster says that %s is at %s, --initial-advertise-peer-urls says %s: they must agree", o.name, url, o.advertisePeerURLs[0])
+		if err := onePlace(context.Background(), o.hosts, url, o.advertisePeerURLs[0]); err != nil {
+			return cfg, fmt.Errorf("--initial-cluster says that %s is at %s, --initial-advertise-peer-urls says %s: they must agree: %w", o.name, url, o.advertisePeerURLs[0], err)
+		}
+		o.advertisePeerURLs[0] = url // IDs follow from the letters of URLs, and the others go by this one
 	}
 	if err := sameScheme(o.listenPeerURLs[0], append(slices.Collect(maps.Values(peers)), o.advertisePeerURLs...)); err != nil {
 		return cfg, err
@@ -244,12 +249,15 @@ func (o *serveOptions) config(logger *slog.Logger, fail func(error)) (cfg server
 		}
 		open = append(open, l)
 	}
-	last := 1 + len(o.listenClientURLs)
-	cfg.Node.PeerListener, cfg.HTTPOnly = open[0], open[last:]
-	cfg.Clients, cfg.Plain = o.apart(open[1:last], logger)
+	first, last := len(o.listenPeerURLs), len(o.listenPeerURLs)+len(o.listenClientURLs)
+	cfg.HTTPOnly = open[last:]
+	cfg.Clients, cfg.Plain = o.apart(open[first:last], logger)
 	o.auth.setIn(&cfg, o.client.clientAuth)
-	err = o.http.setIn(&cfg, o.sockets)
-	return cfg, err
+	if err = o.http.setIn(&cfg, o.sockets); err != nil {
+		return cfg, err
+	}
+	cfg.Node.PeerListener = listenMany(open[:first])
+	return cfg, nil
 }
 
 // hasStarted reports whether there is a log of an earlier start.

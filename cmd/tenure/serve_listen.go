@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -39,6 +40,19 @@ func (o *serveOptions) alike() error {
 	urls := slices.Concat(o.listenClientURLs, o.sockets.httpURLs)
 	if len(o.sockets.httpURLs) > 0 && slices.ContainsFunc(urls, secureURL) && slices.ContainsFunc(urls, func(u string) bool { return !secureURL(u) }) {
 		return fmt.Errorf("%v: with --listen-client-http-urls either all of them https or none", urls)
+	}
+	return nil
+}
+
+// peersAlike refuses peer URLs that one member cannot have. It may listen at several, but the others dial one.
+func (o *serveOptions) peersAlike() error {
+	switch {
+	case len(o.listenPeerURLs) == 0 || o.listenPeerURLs[0] == "":
+		return errors.New("--listen-peer-urls: want a URL")
+	case slices.ContainsFunc(o.listenPeerURLs, func(u string) bool { return secureURL(u) != secureURL(o.listenPeerURLs[0]) }):
+		return fmt.Errorf("--listen-peer-urls %s: either all of them https or none", strings.Join(o.listenPeerURLs, ","))
+	case len(o.advertisePeerURLs) != 1:
+		return fmt.Errorf("--initial-advertise-peer-urls %s: a member has one URL for the others here, not several as in etcd: give the one that all of them reach", strings.Join(o.advertisePeerURLs, ","))
 	}
 	return nil
 }

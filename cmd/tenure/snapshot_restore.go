@@ -2,10 +2,12 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 
 	"github.com/spf13/cobra"
 
@@ -124,7 +126,9 @@ func (r restoreOptions) restore(path string) (done restoredSnapshot, err error) 
 	case url == "":
 		return done, cli.Usagef("--initial-cluster does not name %s: name each member with its peer URL, or give this one's --name", r.name)
 	case url != r.advertisePeer:
-		return done, cli.Usagef("--initial-cluster says that %s is at %s, --initial-advertise-peer-urls says %s: they must agree", r.name, url, r.advertisePeer)
+		if err := onePlace(context.Background(), net.DefaultResolver, url, r.advertisePeer); err != nil {
+			return done, cli.Usagef("--initial-cluster says that %s is at %s, --initial-advertise-peer-urls says %s: they must agree: %w", r.name, url, r.advertisePeer, err)
+		}
 	}
 	c, _, err := readSnapshot(path, r.skipHash)
 	if isBare(err) {

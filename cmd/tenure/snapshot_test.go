@@ -190,6 +190,29 @@ func TestASnapshotIsWholeOrNotThere(t *testing.T) {
 	}
 }
 
+// A slash at the end of a peer URL is none: the cluster that is restored is the same.
+func TestARestoredMemberHasNoSlash(t *testing.T) {
+	t.Chdir(t.TempDir())
+	_, file, _ := savedFile(t, t.TempDir())
+	var want string
+	for i, tt := range []struct{ advertised, cluster string }{
+		{"http://10.0.0.1:2380", "a=http://10.0.0.1:2380,b=http://10.0.0.2:2380"},
+		{"http://10.0.0.1:2380/", "a=http://10.0.0.1:2380,b=http://10.0.0.2:2380"},
+		{"http://10.0.0.1:2380", "a=http://10.0.0.1:2380/,b=http://10.0.0.2:2380"},
+		{"http://10.0.0.1:2380/", "a=http://10.0.0.1:2380/,b=http://10.0.0.2:2380/"},
+		{"http://[::ffff:10.0.0.1]:2380", "a=http://10.0.0.1:2380,b=http://10.0.0.2:2380"}, // the same place
+	} {
+		made := jsonOf[restoredSnapshot](t, "snapshot", "restore", file, "--name", "a", "--data-dir", fmt.Sprint(i),
+			"--initial-advertise-peer-urls", tt.advertised, "--initial-cluster", tt.cluster)
+		if i == 0 {
+			want = made.Cluster
+		}
+		if made.Cluster != want || want == "" {
+			t.Errorf("at %s of %s the cluster is %s, want %s", tt.advertised, tt.cluster, made.Cluster, want)
+		}
+	}
+}
+
 // A directory is made of a file that is whole and of words that agree, or nothing is made.
 func TestWhatIsNotRestored(t *testing.T) {
 	t.Chdir(t.TempDir())

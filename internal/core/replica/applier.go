@@ -38,6 +38,7 @@ type Applier struct {
 	fates       []batchFate
 	results     []Result
 	tokens      []Token
+	observer    Observer // nil: none
 }
 
 // NewApplier returns the state of a fresh cluster, from Genesis on.
@@ -119,6 +120,9 @@ func (a *Applier) batch(b *batch, term uint64) error {
 			return fmt.Errorf("%w: it changes users or alarms", errBadEntry)
 		}
 		resp, err := a.judged(req.Caller, kind, m)
+		if a.observer != nil {
+			a.observer(operation(kind, m), err)
+		}
 		if own && req.ID != 0 {
 			a.results = append(a.results, Result{ID: req.ID, Index: a.index + 1, Response: resp, Err: err})
 		}

@@ -98,6 +98,9 @@ func (r *Replica) admit(term uint64, entry []byte, requests []Propose) verdict {
 		return notNow
 	}
 	if v := r.judge(cc); v != accepted {
+		if promotes(cc) {
+			r.promotions.refused[v-refusals]++
+		}
 		return v
 	}
 	if cc.GetType() == raftpb.ConfChangeRemoveNode && machine.NodeID(cc.GetNodeId()) == r.cfg.ID {
@@ -118,12 +121,17 @@ func (r *Replica) appendChange(term uint64, cc *raftpb.ConfChange) verdict {
 	return accepted
 }
 
+// promotes reports whether a change gives a learner a vote.
+func promotes(cc *raftpb.ConfChange) bool {
+	return cc.GetType() == raftpb.ConfChangeAddNode && len(cc.GetContext()) == 0
+}
+
 // judge reports whether a change makes sense, and leaves a cluster that works: as etcd's
 // strict reconfiguration check has it, a majority of voters that were heard of just now.
 func (r *Replica) judge(cc *raftpb.ConfChange) verdict {
 	id, now := cc.GetNodeId(), r.reads.memberships.Newest()
 	is := r.roster.Find(id)
-	promotes := cc.GetType() == raftpb.ConfChangeAddNode && len(cc.GetContext()) == 0
+	promotes := promotes(cc)
 	adds := !promotes && (cc.GetType() == raftpb.ConfChangeAddNode || cc.GetType() == raftpb.ConfChangeAddLearnerNode)
 	switch {
 	case adds && (is != nil || r.roster.WasRemoved(id)):

@@ -49,6 +49,7 @@ type members struct {
 	usersUsed bool
 	// alarmsUsed tells that an alarm was raised before.
 	alarmsUsed bool
+	promotions promotions
 }
 
 var _ machine.Receiver[Input, Outcome] = (*Replica)(nil)
@@ -280,6 +281,9 @@ func (r *Replica) onRestored(in Restored) {
 
 // enrolled learns of the members.
 func (r *Replica) enrolled(now Roster) {
+	if r.leading() {
+		r.promotions.made(r.roster, now)
+	}
 	r.roster = now
 	if !r.removed && now.WasRemoved(uint64(r.cfg.ID)) {
 		r.removed = true

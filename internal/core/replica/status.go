@@ -25,7 +25,9 @@ type Status struct {
 	ConfState          *raftpb.ConfState
 	PendingProposals   int
 	UnansweredLeaseAsk int
-	Renewals, Expired  uint64 // of leases, by this member as the leader
+	Renewals, Expired  uint64            // of leases, by this member as the leader
+	Promoted           uint64            // learners that got a vote, while this member led
+	Unpromoted         map[string]uint64 // and those that it refused one, by the reason; nil: none
 	ReadLeases         ReadLeaseStatus
 }
 
@@ -40,6 +42,7 @@ func (r *Replica) Status() Status {
 		TailBytes: r.tail.bytes, Leases: len(r.leases.table), ConfState: r.tail.conf,
 		PendingProposals: len(r.proposals.sent), UnansweredLeaseAsk: len(r.asks.own),
 		Renewals: r.leases.renewals, Expired: r.leases.expired,
+		Promoted: r.promotions.done, Unpromoted: r.promotions.reasons(),
 		ReadLeases: r.reads.status(r.moment),
 	}
 	if r.leading() {

@@ -135,6 +135,7 @@ func (r *remote) closed(reason error, unwritten int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.connected = false
+	r.stats.Disconnects++
 	if lost := unwritten + len(r.queue); lost > 0 {
 		r.lose(lost)
 	}
@@ -201,6 +202,10 @@ type Stats struct {
 	MessagesSent, FramesSent, BytesSent             uint64
 	MessagesReceived, FramesReceived, BytesReceived uint64
 	StreamBytesSent, StreamBytesReceived            uint64 // bulk
+	StreamsSent, StreamsReceived                    uint64 // to their ends
+	StreamsUnsent, StreamsUnreceived                uint64 // that failed on the way
+	StreamsSending, StreamsReceiving                int    // now
+	Disconnects                                     uint64 // ends of the connection by which messages are sent
 	MessagesDropped                                 uint64 // by Send, or with a connection
 	QueueBytes                                      int    // waiting now
 }

@@ -45,7 +45,16 @@ func (t *Transport) SendStream(ctx context.Context, to machine.NodeID, header []
 	life := r.life
 	r.mu.Unlock()
 	defer context.AfterFunc(life, cancel)()
+	r.count(func(s *Stats) { s.StreamsSending++ })
 	err := r.stream(ctx, header, src)
+	r.count(func(s *Stats) {
+		s.StreamsSending--
+		if err == nil {
+			s.StreamsSent++
+		} else {
+			s.StreamsUnsent++
+		}
+	})
 	switch {
 	case err == nil:
 		return nil
@@ -168,6 +177,7 @@ func clip(s string) []byte { return []byte(s[:min(len(s), verdictBytesMax)]) }
 // serveBulk hands an incoming stream to the Stream function, sends back what it
 // says and gives the peer's token back.
 func (t *Transport) serveBulk(conn net.Conn, r *remote) {
+	r.count(func(s *Stats) { s.StreamsReceiving++ })
 	in := &bulkReader{conn: conn, rd: bufio.NewReader(conn), r: r}
 	header, err := in.header()
 	if err == nil {
@@ -176,6 +186,14 @@ func (t *Transport) serveBulk(conn net.Conn, r *remote) {
 	if err == nil { // what it left must still be good
 		_, err = io.Copy(io.Discard, in)
 	}
+	r.count(func(s *Stats) {
+		s.StreamsReceiving--
+		if err == nil {
+			s.StreamsReceived++
+		} else {
+			s.StreamsUnreceived++
+		}
+	})
 	<-r.bulkIn // before the verdict, after which the sender may send the next
 	text := ""
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Options are the same for Create and Open; the zero value is good.
@@ -21,6 +22,9 @@ type Options struct {
 	LogDir string
 	// FS is the file system; nil means the host's. For tests.
 	FS FS
+	// Wrote, if set, is told of each write of records: how many bytes, and how long it took. The next write waits
+	// for it.
+	Wrote func(bytes int, took time.Duration)
 }
 
 func (o Options) withDefaults() Options {
@@ -231,8 +235,12 @@ func (l *Log) flush() error {
 			return l.fail("start a segment", err)
 		}
 	}
+	begun := time.Now()
 	if _, err := l.file.WriteAt(l.buf, l.off); err != nil {
 		return l.fail("write", err)
+	}
+	if l.opts.Wrote != nil {
+		l.opts.Wrote(len(l.buf), time.Since(begun))
 	}
 	l.off += int64(len(l.buf))
 	if l.off > l.opts.SegmentBytes { // a batch made the file larger

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	. "github.com/tenure-lease/tenure/internal/host/wal"
 	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
@@ -468,5 +469,31 @@ func TestCloseTellsThatTheLockStays(t *testing.T) {
 	}
 	if err := l.Close(); !errors.Is(err, syscall.EIO) {
 		t.Errorf("Close: %v, want %v", err, syscall.EIO)
+	}
+}
+
+// The writes of the log are told: their bytes are those that the log has more of.
+func TestWritesAreTold(t *testing.T) {
+	var bytes []int
+	l := create(t, t.TempDir(), Options{Wrote: func(n int, took time.Duration) {
+		bytes = append(bytes, n)
+		if took < 0 {
+			t.Errorf("a write took %v", took)
+		}
+	}})
+	if _, err := l.Append(Record{Kind: 1, Payload: payload(1, 10)}, Record{Kind: 1, Payload: payload(2, 20)}); err != nil {
+		t.Fatal(err)
+	}
+	if len(bytes) != 0 {
+		t.Errorf("writes of %v bytes are told before anything is written", bytes)
+	}
+	if err := l.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if len(bytes) != 1 || bytes[0] < 30 || bytes[0] > 200 {
+		t.Errorf("writes of %v bytes are told, want one of two records with 30 bytes", bytes)
+	}
+	if err := l.Flush(); err != nil || len(bytes) != 1 {
+		t.Errorf("nothing is flushed: %v, and %d writes are told, want 1", err, len(bytes))
 	}
 }

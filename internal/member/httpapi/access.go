@@ -28,6 +28,7 @@ func guarded(c Config, next http.Handler) http.Handler {
 			r.URL.Path = "/v3/" + rest
 		}
 		if strings.HasPrefix(r.URL.Path, "/v3/") && c.Users != nil && c.Users() && named(r) {
+			c.Logger.Warn("a request to the API in JSON was refused: the common name of its certificate is no user there", "from", r.RemoteAddr)
 			http.Error(w, "tenure: the common name of a certificate is no user at the gateway; send a token, from a client whose certificate has none", http.StatusBadRequest)
 			return
 		}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -14,7 +15,10 @@ import (
 
 func served(t *testing.T, c Config, edit func(*http.Request)) *httptest.ResponseRecorder {
 	t.Helper()
-	c.Member, c.Observer, c.Logger = state{}, counts{}, slog.New(slog.DiscardHandler)
+	c.Member, c.Observer = state{}, counts{}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
 	h, err := New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -83,9 +87,13 @@ func TestNamesOfCertificatesAreNoUsers(t *testing.T) {
 		{true, shown("root"), "/v3/kv/range", 400}, {true, shown("root"), "/v3beta/kv/range", 400}, {false, shown("root"), "/v3/kv/range", 404},
 		{true, shown(""), "/v3/kv/range", 404}, {true, nil, "/v3/kv/range", 404}, {true, shown("root"), "/version", 200},
 	} {
-		w := served(t, Config{Users: func() bool { return c.users }}, func(r *http.Request) { r.URL.Path, r.TLS = c.path, c.tls })
+		var log bytes.Buffer
+		w := served(t, Config{Users: func() bool { return c.users }, Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(r *http.Request) { r.URL.Path, r.TLS = c.path, c.tls })
 		if w.Code != c.status {
 			t.Errorf("%s by a certificate, users %v: %d %q, want %d", c.path, c.users, w.Code, w.Body, c.status)
+		}
+		if told := strings.Contains(log.String(), "the common name of its certificate is no user there"); told != (c.status == 400) {
+			t.Errorf("%s by a certificate, users %v, is answered by %d, and the log is %q", c.path, c.users, w.Code, &log)
 		}
 	}
 }

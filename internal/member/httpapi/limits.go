@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Limits bound what clients of the gateway may use. A zero field means its default.
+// Limits bound what clients of the gateway may use. A field that is zero or less means its default.
 type Limits struct {
 	// BodyBytes bounds a request's body: JSON takes more than the message that it stands for.
 	// Default 4 MiB.
@@ -38,7 +38,7 @@ type Limits struct {
 
 func (l Limits) withDefaults() Limits {
 	bytes := func(field *int64, value int64) {
-		if *field == 0 {
+		if *field <= 0 {
 			*field = value
 		}
 	}
@@ -46,10 +46,10 @@ func (l Limits) withDefaults() Limits {
 	bytes(&l.BodiesBytes, 64<<20)
 	bytes(&l.AnswersBytes, 256<<20)
 	bytes(&l.Calls, 10_000)
-	if l.BodyPatience == 0 {
+	if l.BodyPatience <= 0 {
 		l.BodyPatience = 10 * time.Second
 	}
-	if l.AnswerPatience == 0 {
+	if l.AnswerPatience <= 0 {
 		l.AnswerPatience = time.Minute
 	}
 	return l

@@ -30,6 +30,13 @@ func TestLimitsHaveDefaults(t *testing.T) {
 			reflect.ValueOf(&set).Elem().Field(i).SetInt(int64(i) + 3)
 			reflect.ValueOf(&want).Elem().Field(i).SetInt(int64(i) + 3)
 		}
+		if i >= 0 {
+			negative := defaults
+			reflect.ValueOf(&negative).Elem().Field(i).SetInt(-1)
+			if got := negative.withDefaults(); got != defaults {
+				t.Errorf("the limits %+v become %+v, want the default for one that is negative", negative, got)
+			}
+		}
 		g := limited(nil, set)
 		if g.Limits != want {
 			t.Errorf("of the limits %+v the gate has %+v, want %+v", set, g.Limits, want)

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"io"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,6 +15,7 @@ import (
 type calls struct {
 	started, handled, received, sent *prometheus.CounterVec
 	seconds                          *prometheus.HistogramVec // nil: not measured
+	failures                         *prometheus.CounterVec   // of streams
 	byMethod                         map[string]*method       // is only read once calls come
 }
 
@@ -22,7 +24,11 @@ type method struct {
 	started, received, sent prometheus.Counter
 	handled                 [codes.Unauthenticated + 1]prometheus.Counter
 	seconds                 prometheus.Observer
+	unsent, unreceived      prometheus.Counter // nil: failures do not count
 }
+
+// failing are the methods whose streams etcd counts the failures of, and its names for them.
+var failing = map[string]string{"/etcdserverpb.Watch/Watch": "watch", "/etcdserverpb.Lease/LeaseKeepAlive": "lease-keepalive"}
 
 func newCalls(extensive bool) *calls {
 	labels := []string{"grpc_type", "grpc_service", "grpc_method"}
@@ -35,6 +41,12 @@ func newCalls(extensive bool) *calls {
 		received: counter("grpc_server_msg_received_total", "Messages that clients sent.", labels...),
 		sent:     counter("grpc_server_msg_sent_total", "Messages that clients were sent.", labels...),
 	}
+	c.failures = counter("etcd_network_server_stream_failures_total", "Messages of streams that failed, but for those of clients that left.", "Type", "API")
+	for _, api := range failing {
+		for _, way := range []string{"send", "receive"} {
+			c.failures.WithLabelValues(way, api)
+		}
+	}
 	if extensive {
 		c.seconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "grpc_server_handling_seconds", Help: "Seconds from the begin of a call to its end.", Buckets: prometheus.DefBuckets,
@@ -44,7 +56,7 @@ func newCalls(extensive bool) *calls {
 }
 
 func (c *calls) collectors() []prometheus.Collector {
-	all := []prometheus.Collector{c.started, c.handled, c.received, c.sent}
+	all := []prometheus.Collector{c.started, c.handled, c.received, c.sent, c.failures}
 	if c.seconds != nil {
 		all = append(all, c.seconds)
 	}
@@ -68,7 +80,11 @@ func (c *calls) prepare(services map[string]grpc.ServiceInfo) {
 			if c.seconds != nil {
 				made.seconds = c.seconds.WithLabelValues(labels...)
 			}
-			c.byMethod["/"+service+"/"+m.Name] = made
+			name := "/" + service + "/" + m.Name
+			if api := failing[name]; api != "" {
+				made.unsent, made.unreceived = c.failures.WithLabelValues("send", api), c.failures.WithLabelValues("receive", api)
+			}
+			c.byMethod[name] = made
 		}
 	}
 }
@@ -141,6 +157,7 @@ func (s *countedStream) SendMsg(m any) error {
 	if err == nil {
 		s.method.sent.Inc()
 	}
+	s.fail(s.method.unsent, err)
 	return err
 }
 
@@ -149,5 +166,16 @@ func (s *countedStream) RecvMsg(m any) error {
 	if err == nil {
 		s.method.received.Inc()
 	}
+	s.fail(s.method.unreceived, err)
 	return err
+}
+
+// fail counts an error, unless the client has left or has said all that it has to.
+func (s *countedStream) fail(counter prometheus.Counter, err error) {
+	if counter == nil || err == nil || err == io.EOF || s.Context().Err() != nil {
+		return
+	}
+	if code := status.Code(err); code != codes.Canceled && code != codes.DeadlineExceeded {
+		counter.Inc()
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/member/node"
 	"github.com/tenure-lease/tenure/internal/member/watch"
 	"github.com/tenure-lease/tenure/internal/state/alarm"
+	"github.com/tenure-lease/tenure/internal/state/auth"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
@@ -39,6 +40,7 @@ type Source interface {
 	// ClientRequests are the calls of clients, and Alarms those that are on.
 	ClientRequests() []etcdapi.ClientRequests
 	Alarms() *alarm.State
+	Users() *auth.State
 	// Short reports whether memory is short.
 	Short() bool
 }
@@ -111,17 +113,6 @@ type collector struct {
 	rtt    *prometheus.HistogramVec
 }
 
-// Figures that have labels or buckets.
-var (
-	peerSent     = prometheus.NewDesc("etcd_network_peer_sent_bytes_total", "Bytes that were sent to a member.", []string{"To"}, nil)
-	peerReceived = prometheus.NewDesc("etcd_network_peer_received_bytes_total", "Bytes that were received from a member.", []string{"From"}, nil)
-	peerFailures = prometheus.NewDesc("etcd_network_peer_sent_failures_total", "Messages to a member that were dropped.", []string{"To"}, nil)
-	requests     = prometheus.NewDesc("etcd_server_client_requests_total", "Calls of clients, by the version of the API that they name.", []string{"type", "client_api_version"}, nil)
-	alarms       = prometheus.NewDesc("etcd_debugging_server_alarms", "1 for each alarm that is on.", []string{"server_id", "alarm_type"}, nil)
-	ttls         = prometheus.NewDesc("etcd_debugging_lease_ttl_total", "Seconds for which leases were granted.", nil, nil)
-	peerActive   = prometheus.NewDesc("etcd_network_active_peers", "1 if messages to a member can be sent.", []string{"Local", "Remote"}, nil)
-)
-
 func newCollector(s Source) *collector {
 	return &collector{source: s, asking: make(chan struct{}, 1), rtt: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "etcd_network_peer_round_trip_time_seconds", Help: "The round trip to a member, smoothed, at each scrape.",
@@ -134,7 +125,10 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	for _, f := range figures {
 		out <- f.desc
 	}
-	for _, d := range []*prometheus.Desc{peerSent, peerReceived, peerFailures, peerActive, requests, alarms, ttls} {
+	for _, f := range peerFigures {
+		out <- f.desc
+	}
+	for _, d := range []*prometheus.Desc{peerKnown, requests, alarms, unpromoted, ttls} {
 		out <- d
 	}
 	c.rtt.Describe(out)
@@ -150,14 +144,19 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	self := strconv.FormatUint(c.source.ID(), 16)
 	for _, other := range c.source.Members() {
+		to := strconv.FormatUint(other.ID, 16)
+		out <- prometheus.MustNewConstMetric(peerKnown, gauge, 1, self, to)
 		if other.ID == c.source.ID() {
 			continue
 		}
-		to, st := strconv.FormatUint(other.ID, 16), c.source.PeerStats(other.ID)
-		out <- prometheus.MustNewConstMetric(peerSent, counter, float64(st.BytesSent+st.StreamBytesSent), to)
-		out <- prometheus.MustNewConstMetric(peerReceived, counter, float64(st.BytesReceived+st.StreamBytesReceived), to)
-		out <- prometheus.MustNewConstMetric(peerFailures, counter, float64(st.MessagesDropped), to)
-		out <- prometheus.MustNewConstMetric(peerActive, gauge, yes(st.Connected), self, to)
+		st := c.source.PeerStats(other.ID)
+		for _, f := range peerFigures {
+			labels := []string{to}
+			if f.both {
+				labels = []string{self, to}
+			}
+			out <- prometheus.MustNewConstMetric(f.desc, f.kind, f.value(st), labels...)
+		}
 		if st.RTT > 0 {
 			c.rtt.WithLabelValues(to).Observe(st.RTT.Seconds())
 		}
@@ -176,6 +175,9 @@ func (c *collector) labelled(m *moment, out chan<- prometheus.Metric) {
 	}
 	for _, a := range c.source.Alarms().List(pb.AlarmType_NONE) {
 		out <- prometheus.MustNewConstMetric(alarms, gauge, 1, strconv.FormatUint(a.MemberID, 16), a.Alarm.String())
+	}
+	for reason, n := range m.status.Unpromoted {
+		out <- prometheus.MustNewConstMetric(unpromoted, counter, float64(n), reason)
 	}
 	count, sum, within := m.figures.Counts.TTLs.Told()
 	buckets := make(map[float64]uint64, len(within))

@@ -27,6 +27,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/member/node"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 	"github.com/tenure-lease/tenure/internal/state/alarm"
+	"github.com/tenure-lease/tenure/internal/state/auth"
 	"github.com/tenure-lease/tenure/internal/state/kv"
 )
 
@@ -37,6 +38,7 @@ type exact struct {
 	learner                  bool // this member
 	left                     time.Duration
 	short, unsynced, doubted bool
+	restoring                bool
 	silent                   bool // its status is not known
 	held                     chan struct{}
 }
@@ -49,7 +51,7 @@ func (e exact) Members() []*pb.Member {
 
 func (e exact) Status() (node.Status, bool) {
 	return node.Status{
-		Commit: 1031, Applied: 1032, TailBytes: 1033, Renewals: 1037, Expired: 1038,
+		Commit: 1031, Applied: 1032, TailBytes: 1033, Renewals: 1037, Expired: 1038, Promoted: 1040, Unpromoted: map[string]uint64{"not ready": 1041, "no learner": 1042},
 		ReadLeases: replica.ReadLeaseStatus{Released: 1034, Held: 1035, HeldFor: 1036500 * time.Millisecond, Left: e.left, TTL: 1039 * time.Second, Holdings: make([]quorumlease.Holding, 5)},
 	}, !e.silent
 }
@@ -70,6 +72,7 @@ func (e exact) Figures() node.Figures {
 		<-e.held
 	}
 	of := e.member.Figures()
+	of.Restoring = e.restoring
 	s := kv.New()
 	s.Counts = of.Counts
 	for id, ttl := range []int64{1, 2, 1 << 23, 1<<23 + 1} {
@@ -82,7 +85,8 @@ func (e exact) Figures() node.Figures {
 
 func (exact) PeerStats(id uint64) peer.Stats {
 	if id == 0xcc {
-		return peer.Stats{BytesSent: 10_000, StreamBytesSent: 2_000, BytesReceived: 30_000, StreamBytesReceived: 4_000, MessagesDropped: 5_000}
+		return peer.Stats{BytesSent: 10_000, StreamBytesSent: 2_000, BytesReceived: 30_000, StreamBytesReceived: 4_000, MessagesDropped: 5_000,
+			Disconnects: 6_001, StreamsSent: 6_002, StreamsUnsent: 6_003, StreamsSending: 6_004, StreamsReceived: 6_005, StreamsUnreceived: 6_006, StreamsReceiving: 6_007}
 	}
 	return peer.Stats{Connected: true, RTT: 700 * time.Microsecond, BytesSent: 100, StreamBytesSent: 20, BytesReceived: 300, StreamBytesReceived: 40, MessagesDropped: 50}
 }
@@ -93,6 +97,15 @@ func (exact) Alarms() *alarm.State {
 		raised, _, _ = raised.Apply(&pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, MemberID: id, Alarm: kind})
 	}
 	return raised
+}
+
+// Users are some that were changed.
+func (exact) Users() *auth.State {
+	users := auth.New()
+	for _, name := range []string{"a", "b", "c"} {
+		users, _, _ = users.Apply(auth.Caller{}, &pb.AuthRoleAddRequest{Name: name})
+	}
+	return users
 }
 
 func (e exact) Clock() (node.ClockReport, bool) { return node.ClockReport{}, e.doubted }
@@ -175,6 +188,12 @@ func TestExposition(t *testing.T) {
 		for i, took := range []time.Duration{time.Millisecond, 3 * time.Millisecond, 8 * time.Second, 9 * time.Second} {
 			for range i + 1 {
 				m.Synced(took)
+				m.Wrote(1000*(i+1), took/2)
+			}
+		}
+		for i, op := range []string{"Put", "Txn", ""} {
+			for j := range 4 + i {
+				m.Applied(op, j > 0, time.Duration(j+1)*100*time.Microsecond)
 			}
 		}
 		for i := range 5 {
@@ -227,13 +246,14 @@ func TestFiguresFollowTheMember(t *testing.T) {
 		{"memory is short", exact{short: true}, "tenure_memory_short 1"},
 		{"its disk is not synced", exact{unsynced: true}, "tenure_unsynced 1"},
 		{"its clock is doubted", exact{doubted: true}, "tenure_clock_doubted 1"},
+		{"it reads a snapshot", exact{restoring: true}, "etcd_server_snapshot_apply_in_progress_total 1"},
 		{"it has a quota of one byte", exact{member: member{quota: 1}}, "etcd_server_quota_backend_bytes 1"},
 		{"its status is not known", exact{silent: true}, ""},
 	} {
 		got := scrape(t, added(t, Config{}, c.source))
 		want := []string{
 			"etcd_server_has_leader 0", "etcd_server_is_leader 0", "etcd_server_is_learner 0", "tenure_read_lease_held 0",
-			"tenure_memory_short 0", "tenure_unsynced 0", "tenure_clock_doubted 0", "etcd_server_quota_backend_bytes +Inf",
+			"tenure_memory_short 0", "tenure_unsynced 0", "tenure_clock_doubted 0", "etcd_server_snapshot_apply_in_progress_total 0", "etcd_server_quota_backend_bytes +Inf",
 		}
 		pairs := strings.Fields(c.want)
 		for i := 0; i < len(pairs); i += 2 {
@@ -249,7 +269,7 @@ func TestFiguresFollowTheMember(t *testing.T) {
 			}
 		}
 		for _, name := range []string{
-			"etcd_server_proposals_committed_total", "etcd_server_proposals_applied_total", "etcd_debugging_lease_renewed_total", "etcd_debugging_server_lease_expired_total",
+			"etcd_server_proposals_committed_total", "etcd_server_proposals_applied_total", "etcd_debugging_lease_renewed_total", "etcd_debugging_server_lease_expired_total", "etcd_server_learner_promote_successes",
 			"tenure_raft_log_bytes", "tenure_released_index", "tenure_releases_held_entries", "tenure_releases_held_seconds", "tenure_read_lease_held", "tenure_read_lease_holders",
 		} {
 			if strings.Contains(got, "\n"+name+" ") == c.source.silent {

@@ -56,6 +56,12 @@ var figures = []figure{
 	plain(gauge, "etcd_server_proposals_pending", "Requests that wait to be replicated.", func(m *moment) float64 { return float64(m.figures.Pending) }),
 	asking(gauge, "etcd_server_proposals_committed_total", "The index of the last committed entry.", func(m *moment) float64 { return float64(m.status.Commit) }),
 	asking(gauge, "etcd_server_proposals_applied_total", "The index of the last entry that is in the state.", func(m *moment) float64 { return float64(m.status.Applied) }),
+	counted("etcd_server_heartbeat_send_failures_total", "Heartbeats that this member, as the leader, sent more than two intervals after the one before.", func(m *moment) uint64 { return m.figures.LateBeats }),
+	counted("etcd_server_slow_read_indexes_total", "Questions for linearizable reads that the leader did not answer in time.", func(m *moment) uint64 { return m.figures.SlowReads }),
+	counted("etcd_server_read_indexes_failed_total", "Questions for linearizable reads without an answer, because there was no leader, or another one.", func(m *moment) uint64 { return m.figures.FailedReads }),
+	plain(gauge, "etcd_server_snapshot_apply_in_progress_total", "1 while the state is read from a snapshot that the leader sent.", func(m *moment) float64 { return yes(m.figures.Restoring) }),
+	asking(counter, "etcd_server_learner_promote_successes", "Learners that got a vote, while this member led.", func(m *moment) float64 { return float64(m.status.Promoted) }),
+	plain(gauge, "etcd_debugging_auth_revision", "The revision of users and roles.", func(m *moment) float64 { return float64(m.Users().Revision()) }),
 	plain(gauge, "etcd_server_quota_backend_bytes", "Bytes that the state may have; +Inf without a bound.", func(m *moment) float64 {
 		if q := m.Quota(); q > 0 {
 			return float64(q)

@@ -37,7 +37,15 @@ type Metrics struct {
 	check    *prometheus.GaugeVec
 	checks   *prometheus.CounterVec
 	syncs    prometheus.Histogram
+	writes   prometheus.Histogram
+	written  prometheus.Gauge
+	applies  *prometheus.HistogramVec
+	applied  map[string]outcomes // by operation
+	scrapes  http.Handler
 }
+
+// outcomes are the observers of one operation: of failures and of successes.
+type outcomes [2]prometheus.Observer
 
 // diskBuckets are etcd's, from a millisecond to eight seconds.
 var diskBuckets = prometheus.ExponentialBuckets(0.001, 2, 14)
@@ -48,7 +56,7 @@ func New(c Config) *Metrics {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 	m := &Metrics{
-		registry: prometheus.NewRegistry(), outside: c.Register, calls: newCalls(c.Extensive),
+		registry: prometheus.NewRegistry(), outside: c.Register, calls: newCalls(c.Extensive), applied: map[string]outcomes{},
 		health: map[bool]prometheus.Counter{
 			true:  counter("etcd_server_health_success", "Answers to /health that the member is healthy."),
 			false: counter("etcd_server_health_failures", "Answers to /health that it is not."),
@@ -63,11 +71,20 @@ func New(c Config) *Metrics {
 			Name: "etcd_disk_wal_fsync_duration_seconds", Help: "Seconds that forced writes of the log take.", Buckets: diskBuckets,
 		}),
 	}
+	m.writes = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "etcd_disk_wal_write_duration_seconds", Help: "Seconds that writes of the log take, without forcing them to disk.", Buckets: diskBuckets,
+	})
+	m.written = prometheus.NewGauge(prometheus.GaugeOpts{Name: "etcd_disk_wal_write_bytes_total", Help: "Bytes that were written to the log."})
+	m.applies = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "etcd_server_apply_duration_seconds", Help: "Seconds that requests take at the state.", Buckets: prometheus.ExponentialBuckets(0.0001, 2, 20),
+	}, []string{"version", "op", "success"})
+	m.outcomesOf("Put") // so that the name is there from the start
 	commits := prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "etcd_disk_backend_commit_duration_seconds", Help: "Always empty: the state is in memory, and nothing is committed to disk beside the log.", Buckets: diskBuckets,
 	})
+	m.scrapes = promhttp.InstrumentMetricHandler(m.registry, promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: scrapesMax}))
 	build, commit := built(debug.ReadBuildInfo())
-	m.all = append(m.calls.collectors(), m.health[true], m.health[false], m.check, m.checks, m.syncs, commits,
+	m.all = append(m.calls.collectors(), m.health[true], m.health[false], m.check, m.checks, m.syncs, m.writes, m.written, m.applies, commits,
 		constant("etcd_server_version", "The version of etcd whose API this is.", "server_version", c.Versions.Server),
 		constant("etcd_cluster_version", "The version of etcd that all members have in common.", "cluster_version", minor(c.Versions.Cluster)),
 		constant("etcd_server_go_version", "The version of Go by which the member was built.", "server_go_version", runtime.Version()),
@@ -156,7 +173,35 @@ const scrapesMax = 8
 
 // Handler serves /metrics.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: scrapesMax})
+	return m.scrapes
+}
+
+// Wrote counts a write of the log.
+func (m *Metrics) Wrote(bytes int, took time.Duration) {
+	m.written.Add(float64(bytes))
+	m.writes.Observe(took.Seconds())
+}
+
+// Applied counts a request at the state. One goroutine calls it. A request that etcd has no name for does not count.
+func (m *Metrics) Applied(operation string, success bool, took time.Duration) {
+	if operation == "" {
+		return
+	}
+	outcome := 0
+	if success {
+		outcome = 1
+	}
+	m.outcomesOf(operation)[outcome].Observe(took.Seconds())
+}
+
+// outcomesOf returns the observers of an operation, which has figures from then on.
+func (m *Metrics) outcomesOf(operation string) outcomes {
+	of, ok := m.applied[operation]
+	if !ok {
+		of = outcomes{m.applies.WithLabelValues("v3", operation, "false"), m.applies.WithLabelValues("v3", operation, "true")}
+		m.applied[operation] = of
+	}
+	return of
 }
 
 // Synced counts a forced write of the log.

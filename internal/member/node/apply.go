@@ -1,12 +1,14 @@
 package node
 
 import (
+	"errors"
 	"io"
 	"sync"
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/core/replica"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
+	"github.com/tenure-lease/tenure/internal/state/kv"
 	"go.etcd.io/raft/v3/raftpb"
 )
 
@@ -29,9 +31,10 @@ type applier struct {
 	wake  chan struct{}
 
 	warned    time.Time
-	members   uint64 // index of the change of the membership that the peers know
-	reclaim   bool   // compacted history may be left
-	compacted int64  // up to where it was given back
+	members   uint64    // index of the change of the membership that the peers know
+	reclaim   bool      // compacted history may be left
+	compacted int64     // up to where it was given back
+	began     time.Time // when the request that is being applied began
 	emptied   []reclaiming
 }
 
@@ -41,6 +44,9 @@ func newApplier(n *Node, state *replica.Applier, released uint64) *applier {
 	a := &applier{n: n, state: state, wake: make(chan struct{}, 1), reclaim: true, visible: visible{n: n}}
 	restored := state.Restored()
 	a.order(restored.ReadPolicy)
+	if n.cfg.Applied != nil {
+		state.Observe(a.applied)
+	}
 	a.visible.begin(a.now(), max(restored.Released, released))
 	a.members = state.Roster().Memberships.Newest().Index
 	return a
@@ -135,6 +141,7 @@ func (a *applier) apply(item replica.Committed) error {
 	began := time.Now()
 	for i, e := range item.Entries {
 		begin := time.Now()
+		a.began = begin
 		if err := a.state.Apply(e); err != nil {
 			return err
 		}
@@ -150,6 +157,13 @@ func (a *applier) apply(item replica.Committed) error {
 	}
 	a.reclaim = true
 	return nil
+}
+
+// applied tells of a request. As in etcd it succeeded, too, if all that was wrong was that its revision is compacted.
+func (a *applier) applied(operation string, err error) {
+	now := time.Now()
+	a.n.cfg.Applied(operation, err == nil || errors.Is(err, kv.ErrCompacted), now.Sub(a.began))
+	a.began = now
 }
 
 // warn tells of an entry that took long, without what is in it.
@@ -217,6 +231,8 @@ func (a *applier) restore(item replica.Restore) error {
 	if err := a.n.storage.arrivals.keep(item.Index, item.Term); err != nil {
 		return err
 	}
+	a.n.restoring.Store(true)
+	defer a.n.restoring.Store(false)
 	if err := a.n.storage.load(a.state, item.Index, a.n.stop); err != nil {
 		return err
 	}

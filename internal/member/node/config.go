@@ -84,6 +84,9 @@ type Config struct {
 	// Synced, if set, is told how long each forced write of the log took. The member's writes
 	// wait for it.
 	Synced func(took time.Duration)
+	// Applied, if set, is told of each request that was applied to the state: etcd's name for the operation, empty if etcd has none,
+	// whether it succeeded, and how long it took. All later requests wait for it.
+	Applied func(operation string, success bool, took time.Duration)
 
 	// Watch holds the limits of watches.
 	Watch watch.Config

@@ -3,16 +3,22 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/tenure-lease/tenure/internal/core/replica"
 	"github.com/tenure-lease/tenure/internal/host/peer"
+	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -114,5 +120,99 @@ func TestFiguresOfRequests(t *testing.T) {
 	}
 	if got.Slow < 1 { // requests may share an entry
 		t.Errorf("%d slow entries are counted, want some", got.Slow)
+	}
+}
+
+// Reads that a leader does not answer in time are counted apart from those without a leader, and so are heartbeats that leave late.
+func TestReadsWithoutAnswerAreCounted(t *testing.T) {
+	n, _, _ := linked(t)
+	defer n.end()
+	since := time.Now()
+	n.leadership.Store(&leadership{leader: 2, at: since.Add(-time.Second)})
+	for range 3 {
+		if err := n.readTimeout(since); !errors.Is(err, n.timeout(since)) {
+			t.Errorf("a read that is late ends with %v", err)
+		}
+	}
+	n.leadership.Store(&leadership{at: since.Add(time.Second)})
+	n.readTimeout(since)
+	n.leadership.Store(&leadership{leader: 3, at: since.Add(time.Second)})
+	n.readTimeout(since)
+	if got := n.Figures(); got.SlowReads != 3 || got.FailedReads != 2 {
+		t.Errorf("%d reads are counted as slow and %d as failed, want 3 and 2", got.SlowReads, got.FailedReads)
+	}
+	n.cfg.HeartbeatInterval = time.Nanosecond
+	n.admission.open.Store(true)
+	term := uint64(5)
+	for range 2 {
+		n.send([]machine.Envelope{{To: 2, Body: &raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(), Term: &term}}})
+		time.Sleep(time.Microsecond)
+	}
+	if got := n.Figures().LateBeats; got != 1 {
+		t.Errorf("%d heartbeats are counted as late, want 1", got)
+	}
+}
+
+// Requests at the state are told, with etcd's name for them and their outcome. A compaction of what is compacted is no failure.
+func TestAppliedRequestsAreTold(t *testing.T) {
+	var mu sync.Mutex
+	told := map[string]int{}
+	cfg := single(t, t.TempDir())
+	cfg.Applied = func(operation string, success bool, took time.Duration) {
+		mu.Lock()
+		defer mu.Unlock()
+		told[fmt.Sprint(operation, " ", success)]++
+		if took < 0 || took > time.Minute {
+			t.Errorf("%s takes %v", operation, took)
+		}
+	}
+	n, err := Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Stop()
+	for _, req := range []proto.Message{
+		&pb.PutRequest{Key: []byte("key")}, &pb.PutRequest{Key: []byte("key")}, &pb.PutRequest{Key: []byte("key"), Lease: 99},
+		&pb.CompactionRequest{Revision: 2}, &pb.CompactionRequest{Revision: 2},
+	} {
+		n.Propose(t.Context(), req)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for name, want := range map[string]int{"Put true": 2, "Put false": 1, "Compaction true": 2, "Compaction false": 0} {
+		if told[name] != want {
+			t.Errorf("%q is told %d times, want %d; all: %v", name, told[name], want, told)
+		}
+	}
+}
+
+// While the state is read from a snapshot that a leader sent, the figures tell so, and not before or after.
+func TestRestoresAreTold(t *testing.T) {
+	var n *Node
+	var looking, told atomic.Bool
+	disk := waltest.NewDisk().FS()
+	disk.Fault = func(op, _ string) error {
+		if looking.Load() && op == "read" {
+			told.Store(n.Figures().Restoring)
+		}
+		return nil
+	}
+	n = lonely(t, func(cfg *Config) { cfg.WAL.FS, cfg.DataDir = disk, "/data" })
+	defer n.Stop()
+	if err := n.storage.saveSnapshot(1<<40, 3, &raftpb.ConfState{}, func(w io.Writer) error {
+		_, err := w.Write([]byte("not the form of a state"))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	before := n.Figures().Restoring
+	looking.Store(true)
+	a := newApplier(n, replica.NewApplier(n.id, 1), 0)
+	if err := a.restore(replica.Restore{Index: 1 << 40, Term: 3}); err == nil {
+		t.Error("a snapshot without a state is taken for one")
+	}
+	looking.Store(false)
+	if after := n.Figures().Restoring; before || !told.Load() || after {
+		t.Errorf("that a snapshot is read is told before: %v, meanwhile: %v, afterwards: %v; want only meanwhile", before, told.Load(), after)
 	}
 }

@@ -44,8 +44,11 @@ type Node struct {
 	published
 	reads      reads
 	leadership atomic.Pointer[leadership]
-	// leaderChanges, failed, slow and counts are for Figures.
+	// What follows, down to counts, is for Figures.
 	leaderChanges, failed, slow atomic.Uint64
+	slowReads, failedReads      atomic.Uint64
+	restoring                   atomic.Bool
+	heartbeats                  heartbeats
 	counts                      kv.Counts
 	snapshots                   snapshotting
 	refusals                    refusals
@@ -352,8 +355,8 @@ func (n *Node) housekeeping() {
 				return result{err: n.timeout(since)}
 			})
 			n.asks.expire(before, func(since time.Time) askResult { return askResult{err: n.timeout(since)} })
-			n.barriers.expire(before, n.timeout)
-			n.keyReads.expire(before, func(since time.Time) keysResult { return keysResult{err: n.timeout(since)} })
+			n.barriers.expire(before, n.readTimeout)
+			n.keyReads.expire(before, func(since time.Time) keysResult { return keysResult{err: n.readTimeout(since)} })
 			n.applications.overdue(now.Add(-n.cfg.ElectionTimeout))
 			n.barriers.overdue(now.Add(-n.cfg.ElectionTimeout))
 			n.reads.look(n)

@@ -154,6 +154,7 @@ func (n *Node) send(envs []machine.Envelope) {
 		return
 	}
 	for _, env := range envs {
+		n.watchHeartbeats(env)
 		p, err := replica.EncodeBody(env.Body)
 		if err != nil {
 			panic(err) // a body of our own making

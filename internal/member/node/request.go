@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -120,6 +121,17 @@ func (n *Node) timeout(since time.Time) error {
 		return rpctypes.ErrGRPCTimeoutDueToLeaderFail
 	}
 	return rpctypes.ErrGRPCTimeout
+}
+
+// readTimeout is timeout for a read, and counts it.
+func (n *Node) readTimeout(since time.Time) error {
+	err := n.timeout(since)
+	if errors.Is(err, rpctypes.ErrGRPCTimeout) {
+		n.slowReads.Add(1)
+	} else {
+		n.failedReads.Add(1)
+	}
+	return err
 }
 
 type askResult struct {

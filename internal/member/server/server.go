@@ -122,6 +122,12 @@ func Start(cfg Config) (_ *Server, err error) {
 	if cfg.Node.Synced == nil {
 		cfg.Node.Synced = figures.Synced
 	}
+	if cfg.Node.WAL.Wrote == nil {
+		cfg.Node.WAL.Wrote = figures.Wrote
+	}
+	if cfg.Node.Applied == nil {
+		cfg.Node.Applied = figures.Applied
+	}
 	traces, err := tracing.Open(cfg.Tracing, cmp.Or(cfg.Node.Logger, slog.Default()))
 	if err != nil {
 		return nil, err

@@ -268,6 +268,8 @@ func TestFiguresOfAMember(t *testing.T) {
 	for _, line := range []string{
 		`grpc_server_handled_total{grpc_code="InvalidArgument",grpc_method="Range",grpc_service="etcdserverpb.KV",grpc_type="unary"} 1`,
 		"etcd_server_quota_backend_bytes 6.44245",
+		`etcd_server_apply_duration_seconds_count{op="Put",success="true",version="v3"} 3`,
+		"etcd_disk_wal_write_bytes_total 3", // three times 100,000 and more
 	} {
 		if !strings.Contains(body, line) {
 			t.Errorf("the figures lack %q", line)
@@ -275,15 +277,22 @@ func TestFiguresOfAMember(t *testing.T) {
 	}
 }
 
-// A program that measures syncs itself goes on to do so.
+// A program that measures syncs, writes and requests at the state itself goes on to do so.
 func TestSyncsAreToldToTheProgram(t *testing.T) {
-	var told atomic.Int32
-	_, endpoints := startWith(t, 1, func(c *Config) { c.Node.Synced = func(time.Duration) { told.Add(1) } })
+	var told, wrote, applied atomic.Int32
+	_, endpoints := startWith(t, 1, func(c *Config) {
+		c.Node.Synced = func(time.Duration) { told.Add(1) }
+		c.Node.WAL.Wrote = func(int, time.Duration) { wrote.Add(1) }
+		c.Node.Applied = func(string, bool, time.Duration) { applied.Add(1) }
+	})
 	if _, err := dial(t, endpoints[0]).Put(t.Context(), "k", "v"); err != nil {
 		t.Fatal(err)
 	}
 	if told.Load() == 0 {
 		t.Error("the program was told of no sync")
+	}
+	if wrote.Load() == 0 || applied.Load() == 0 {
+		t.Errorf("the program was told of %d writes and %d requests, want some", wrote.Load(), applied.Load())
 	}
 }
 
