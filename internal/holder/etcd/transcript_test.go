@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -332,12 +333,29 @@ func tenures() []scenario {
 				s.call("Break", func() (any, error) { return nil, s.l.Break(s.calm, name, nil) })
 			}
 			s.call("SetRecord", func() (any, error) { return nil, s.l.SetRecord(s.calm, nil, nil) })
+			for _, cfg := range []Config{{Endpoints: []string{"a:1", "b:2"}, Username: "u"}, {Endpoints: []string{"a:1", "b:2"}, Password: "p"}} {
+				s.call("Open", func() (any, error) {
+					_, err := Open(s.calm, cfg)
+					return nil, err
+				})
+			}
 		}},
 		{"a slow server", "", func(t *testing.T, s *stage) {
 			s.fail("LeaseGrant", later(400*time.Millisecond))
 			s.release(s.calm, s.acquire(s.calm, claimOf(func(c *tenure.Claim) { c.TTL = time.Second })))
 			s.fail("LeaseGrant", later(400*time.Millisecond))
 			s.fail("LeaseKeepAlive", later(500*time.Millisecond))
+			s.acquire(s.calm, claimOf(func(c *tenure.Claim) { c.TTL = time.Second }))
+		}},
+		{"a slow server, and a lease that is short beside its lock delay", "", func(t *testing.T, s *stage) {
+			s.fail("LeaseGrant", later(400*time.Millisecond))
+			s.fail("LeaseKeepAlive", later(500*time.Millisecond))
+			s.acquire(s.calm, claimOf(func(c *tenure.Claim) { c.TTL, c.LockDelay = time.Second, time.Minute }))
+		}},
+		{"a slow server, and a lease that ends before it is queued", "", func(_ *testing.T, s *stage) {
+			s.fail("LeaseGrant", later(400*time.Millisecond))
+			s.fail("Txn", rpctypes.ErrGRPCLeaseNotFound)
+			s.fail("LeaseKeepAlive", later(500*time.Millisecond), later(500*time.Millisecond))
 			s.acquire(s.calm, claimOf(func(c *tenure.Claim) { c.TTL = time.Second }))
 		}},
 		{"exclusive claims in turn", "", func(t *testing.T, s *stage) {
@@ -430,6 +448,13 @@ func tenures() []scenario {
 			time.Sleep(time.Second)
 			s.show(l)
 		}},
+		{"a holder's watch is compacted, and others write", "", func(t *testing.T, s *stage) {
+			s.fail("Watch", 7)
+			time.AfterFunc(3500*time.Microsecond, func() { s.holder(mine) })
+			l := hold(t, s)
+			time.Sleep(time.Second)
+			s.show(l)
+		}},
 		{"a holder's watch has no leader, and it may not look", "", func(t *testing.T, s *stage) {
 			s.fail("Watch", rpctypes.ErrGRPCNoLeader, rpctypes.ErrGRPCNoLeader, rpctypes.ErrGRPCNoLeader)
 			s.fail("Range", denied, busy)
@@ -459,6 +484,21 @@ func tenures() []scenario {
 			s.release(bounded(t, time.Second), l)
 			time.Sleep(time.Minute)
 			s.show(l)
+			s.release(bounded(t, 2*time.Second), l)
+		}},
+		{"a release with a lock delay goes on in the background", "", func(t *testing.T, s *stage) {
+			l := s.acquire(s.calm, claimOf(func(c *tenure.Claim) { c.LockDelay = 2 * time.Second }))
+			s.fail("LeaseRevoke", slices.Repeat([]any{silence{}}, 20)...)
+			s.release(bounded(t, time.Second), l)
+			time.Sleep(time.Minute)
+			s.release(bounded(t, 2*time.Second), l)
+		}},
+		{"a lease is lost, and its caller leaves", "", func(t *testing.T, s *stage) {
+			l := hold(t, s)
+			s.fail("LeaseKeepAlive", slices.Repeat([]any{silence{}}, 20)...)
+			s.fail("LeaseRevoke", slices.Repeat([]any{silence{}}, 20)...)
+			time.Sleep(18 * time.Second)
+			s.release(gone(), l)
 		}},
 	}
 	for _, fault := range []struct {
@@ -542,9 +582,18 @@ func TestTranscript(t *testing.T) {
 		t.Errorf("there are %d scenarios in %s, and %d were played", len(want), file, len(got))
 	}
 	for i := range min(len(got), len(want)) {
-		w := "== " + strings.TrimPrefix(want[i], "== ")
-		if strings.TrimSpace(got[i]) != strings.TrimSpace(w) {
-			t.Errorf("the transcript is\n%s\nwant\n%s", got[i], w)
+		g, w := strings.Split(strings.TrimSpace(got[i]), "\n"), strings.Split("== "+strings.TrimSpace(strings.TrimPrefix(want[i], "== ")), "\n")
+		n := 0
+		for n < min(len(g), len(w)) && g[n] == w[n] {
+			n++
+		}
+		if n < max(len(g), len(w)) {
+			t.Errorf("in the transcript of %q there is, behind\n%s\nthis\n%s\nand not\n%s", g[0], some(g[:n], max(0, n-8)), some(g, n), some(w, n))
 		}
 	}
+}
+
+// some are lines from the nth on, not too many.
+func some(lines []string, n int) string {
+	return strings.Join(lines[n:min(len(lines), n+8)], "\n")
 }
