@@ -284,7 +284,7 @@ func learned(err error) string {
 
 // shows is all that a lease shows.
 func shows(l tenure.Lease) string {
-	return fmt.Sprintf("%q of %s, token %d, for %s, check %s, err %s, context %s", l.Name(), l.Holder(), l.Token(), time.Until(l.Deadline()).Round(time.Microsecond), learned(l.Check()), learned(l.Err()), learned(context.Cause(l.Context())))
+	return fmt.Sprintf("%q of %s, token %d, for %s, check %s, err %s, context %s", l.Name(), l.Holder(), l.Token(), time.Until(l.Deadline()), learned(l.Check()), learned(l.Err()), learned(context.Cause(l.Context())))
 }
 
 func returned(v any) string {

@@ -290,6 +290,53 @@ func tenures() []scenario {
 			h.show(l)
 			h.release(h.calm, l)
 		}},
+		{"tries of the default TTL, and a peer that says nothing to one", func(t *testing.T, h *hub) {
+			h.connect()
+			h.try(h.calm, tenure.Claim{Name: "n", Holder: "h", LockDelay: 35 * time.Second})
+			h.fail("acquire", silence{})
+			h.try(h.calm, of)
+		}},
+		{"a peer that is busy until its caller leaves", func(t *testing.T, h *hub) {
+			h.connect()
+			for _, op := range []string{"observe", "acquire"} {
+				h.fail(op, slices.Repeat([]any{ErrBusy}, 100)...)
+			}
+			h.call("Observe", func() (any, error) { return h.c.Observe(bounded(t, 990*time.Millisecond), "n") })
+			h.acquire(bounded(t, 990*time.Millisecond), of)
+		}},
+		{"a claim that is admitted, or refused, as its caller leaves", func(t *testing.T, h *hub) {
+			h.connect()
+			h.fail("acquire", delayed(100*time.Millisecond), delayed(500*time.Millisecond), delayed(2*time.Second))
+			for range 3 {
+				h.acquire(bounded(t, 50*time.Millisecond), of)
+				time.Sleep(3 * time.Second)
+			}
+		}},
+		{"a release near the deadline of its lease", func(t *testing.T, h *hub) {
+			h.connect()
+			l := h.acquire(h.calm, of)
+			h.fail("alive", slices.Repeat([]any{silence{}}, 10)...)
+			h.fail("release", silence{})
+			time.Sleep(7500 * time.Millisecond)
+			h.release(h.calm, l)
+		}},
+		{"the record of another client's lease", func(_ *testing.T, h *hub) {
+			h.connect()
+			other := h.c
+			l := h.acquire(h.calm, of)
+			h.connect()
+			h.call("SetRecord", func() (any, error) { return nil, h.c.SetRecord(h.calm, l, []byte("r")) })
+			h.call("SetRecord", func() (any, error) { return nil, other.SetRecord(h.calm, l, make([]byte, 3000)) })
+			h.call("Close of the other", func() (any, error) { return nil, other.Close() })
+		}},
+		{"close at a peer that is slow", func(_ *testing.T, h *hub) {
+			h.connect()
+			for _, name := range []string{"a", "b", "c"} {
+				h.acquire(h.calm, with(func(c *tenure.Claim) { c.Name = name }))
+			}
+			h.fail("release", nil, delayed(1500*time.Millisecond), delayed(1500*time.Millisecond))
+			h.close()
+		}},
 		{"a release in vain, again", func(t *testing.T, h *hub) {
 			h.connect()
 			l := h.acquire(h.calm, of)
