@@ -358,6 +358,15 @@ func tenures() []scenario {
 			s.fail("LeaseKeepAlive", later(500*time.Millisecond), later(500*time.Millisecond))
 			s.acquire(s.calm, claimOf(func(c *tenure.Claim) { c.TTL = time.Second }))
 		}},
+		{"a list of more than a page", "", func(_ *testing.T, s *stage) {
+			s.mu.Lock()
+			for i := range 2*listPage - 1 {
+				s.put(fmt.Sprintf("n/x%04d", i), "", 0)
+			}
+			s.mu.Unlock()
+			s.holder(mine)
+			s.call("List", func() (any, error) { return s.l.List(s.calm, "n") })
+		}},
 		{"exclusive claims in turn", "", func(t *testing.T, s *stage) {
 			first, second := s.holder(mine), s.holder("of another program")
 			l := make(chan tenure.Lease)
@@ -383,6 +392,10 @@ func tenures() []scenario {
 				time.AfterFunc(2*time.Second, first)
 				return s.l.Await(s.calm, tenure.State{Name: "n", Holders: []tenure.Holding{{Token: 2}}})
 			})
+		}},
+		{"Await's watch ends", "", func(t *testing.T, s *stage) {
+			s.fail("Watch", rpctypes.ErrGRPCNoLeader, 5)
+			s.call("Await", func() (any, error) { return s.l.Await(bounded(t, 2*time.Second), tenure.State{Name: "n"}) })
 		}},
 		{"one of several, in turn", "", func(t *testing.T, s *stage) {
 			first, second := s.holder(mine), s.holder(two)
