@@ -39,7 +39,9 @@ type stage struct {
 	client  *clientv3.Client
 	l       *Leaser
 	closing sync.WaitGroup
-	calm    context.Context // of calls that end by themselves
+	// pointless: the method that was to fail was never asked.
+	pointless bool
+	calm      context.Context // of calls that end by themselves
 
 	mu      sync.Mutex
 	log     []line

@@ -86,7 +86,7 @@ func (s *stage) call(name string, f func() (any, error)) any {
 	return v
 }
 
-// noLease is the result beside an error.
+// noLease is the result beside an error: nothing for a lease that is nil.
 func noLease(v any) any {
 	if l, ok := v.(tenure.Lease); ok && l == nil {
 		return nil
@@ -94,7 +94,7 @@ func noLease(v any) any {
 	return v
 }
 
-// lease makes an interface that is nil of a lease that is nil.
+// lone makes an interface that is nil of a lease that is nil.
 func lone(l tenure.Lease, err error) (any, error) {
 	if l == nil {
 		return nil, err
@@ -214,8 +214,6 @@ func scenarios() []scenario {
 					ctx = bounded(t, 3*time.Second)
 				}
 				s.call(op.name, func() (any, error) { return op.do(s, ctx, l) })
-				s.keys["n.record"] = nil
-				delete(s.keys, "n.record")
 				if l != nil {
 					s.show(l)
 				}
@@ -254,16 +252,16 @@ func scenarios() []scenario {
 						s.closes(2 * time.Second)
 					}
 					s.call(op.name, func() (any, error) { return op.do(s, bounded(t, 8*time.Second), l) })
+					s.mu.Lock()
 					asked = len(s.faults[method]) < before
+					s.mu.Unlock()
 					if l != nil {
 						s.show(l)
 					}
 				}
-				all = append(all, scenario{op.name + ", " + method + " " + fault.name, "?", func(t *testing.T, s *stage) {
+				all = append(all, scenario{op.name + ", " + method + " " + fault.name, "", func(t *testing.T, s *stage) {
 					play(t, s)
-					if !asked {
-						s.log = nil
-					}
+					s.pointless = !asked
 				}})
 			}
 		}
@@ -552,19 +550,14 @@ func tenures() []scenario {
 // played is what a scenario writes down.
 func played(t *testing.T, sc scenario) (text string) {
 	bubble.Test(t, func(t *testing.T) {
-		user := sc.user
-		if user == "?" {
-			user = ""
-		}
-		s, end := newStage(t, user)
+		s, end := newStage(t, sc.user)
 		sc.play(t, s)
-		empty := s.log == nil
 		s.closing.Wait()
 		s.close()
 		time.Sleep(time.Second) // what the Leaser has begun ends
 		synctest.Wait()
 		end()
-		if !empty {
+		if !s.pointless {
 			text = "== " + sc.name + "\n" + s.text()
 		}
 	})
