@@ -3,11 +3,9 @@ package broadcast
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -217,7 +215,7 @@ func TestLifeOfADirectory(t *testing.T) {
 	}
 	fails = append(fails, fmt.Sprintf("%d to %d:%s", from, at, last))
 	fmt.Fprintf(&got, "\nIf no call fails:%s\n\nOtherwise besides, if one fails of the calls\n%s\n", outcome, strings.Join(fails, "\n"))
-	wantFile(t, file, got.String())
+	WantFile(t, file, got.String())
 }
 
 // wrong is how package wal goes on behind what it was doing.
@@ -231,32 +229,4 @@ func beyond(outcome, usual string) (lines string) {
 		}
 	}
 	return lines
-}
-
-// wantFile compares lines with those of a file, and shows the first that differ.
-func wantFile(t *testing.T, file, got string) {
-	t.Helper()
-	if flag.Lookup("rewrite").Value.String() == "true" {
-		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	kept, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := strings.Split(string(kept), "\n")
-	lines := strings.Split(got, "\n")
-	for i := range max(len(want), len(lines)) {
-		is, was := "", ""
-		if i < len(lines) {
-			is = lines[i]
-		}
-		if i < len(want) {
-			was = want[i]
-		}
-		if is != was {
-			t.Fatalf("line %d is\n%s\nand %s has\n%s", i+1, is, file, was)
-		}
-	}
 }
