@@ -359,6 +359,7 @@ func TestTrimKeepsWhatIsHeld(t *testing.T) {
 func TestTransfersThatNobodyAnswers(t *testing.T) {
 	n, begun, goOn, _ := newReceiver(t, func(cfg *Config) { cfg.Timeout = 10 * time.Millisecond })
 	n.deliverMadeUp(t, 1, 5)
+	asked := time.Now()
 	n.mu.Lock()
 	n.answerWant(2, want{1})
 	n.mu.Unlock()
@@ -369,11 +370,31 @@ func TestTransfersThatNobodyAnswers(t *testing.T) {
 		defer n.mu.Unlock()
 		return !n.transfers[2].busy
 	})
+	if patience := time.Since(asked); patience < holdFactor*n.cfg.timeout() {
+		t.Errorf("an answer is waited for %v, want %d times Timeout", patience, holdFactor)
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if from := n.transfers[2].from; from != 1 {
 		t.Errorf("member 2 has not said that it has anything, and messages are held for it from %d on, want 1", from)
 	}
+}
+
+// A member that has ended waits for no answer to a transfer.
+func TestTransfersEndWithTheMember(t *testing.T) {
+	n, begun, goOn, _ := newReceiver(t, func(cfg *Config) { cfg.Timeout = time.Hour })
+	n.deliverMadeUp(t, 1, 5)
+	n.mu.Lock()
+	n.answerWant(2, want{1})
+	n.mu.Unlock()
+	Within(t, begun, "a transfer begins")
+	defer func() { goOn <- struct{}{} }()
+	n.fail(ErrRemoved)
+	until(t, "a member that has ended waits for no answer to its transfer", func() bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return !n.transfers[2].busy
+	})
 }
 
 // A transfer that is still being written is waited for, however long the member that takes it needs: the
