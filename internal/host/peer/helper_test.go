@@ -120,13 +120,13 @@ func (m *member) Close() (err error) {
 		defer close(closed)
 		err = m.Transport.Close()
 	}()
-	late := time.NewTimer(20 * time.Second)
-	defer late.Stop()
+	late, stop := inVain(m.t)
+	defer stop()
 	select {
 	case <-closed:
 		return err
-	case <-late.C:
-		m.t.Error("20 s after it was to close, a transport waits for something that goes on")
+	case <-late:
+		m.t.Error("long after it was to close, a transport waits for something that goes on")
 		return errors.New("the transport does not close")
 	}
 }
@@ -162,18 +162,21 @@ func newCluster(t testing.TB, n int, tm timing, change func(id machine.NodeID, c
 // waitFor waits until done is true; m.mu is held when it is called.
 func (m *member) waitFor(what string, done func() bool) {
 	m.t.Helper()
-	late := time.AfterFunc(20*time.Second, func() {
+	late, stop := inVain(m.t)
+	defer stop()
+	go func() {
+		<-late
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.cond.Broadcast()
-	})
-	defer late.Stop()
-	deadline := time.Now().Add(20 * time.Second)
+	}()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for !done() {
-		if !time.Now().Before(deadline) {
+		select {
+		case <-late:
 			m.t.Fatalf("waited in vain for %s; events %v, log:\n%s", what, m.events, m.log)
+		default:
 		}
 		m.cond.Wait()
 	}
@@ -221,9 +224,13 @@ func poll(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(20 * time.Second); !done(); <-tick.C {
-		if time.Now().After(deadline) {
+	late, stop := inVain(t)
+	defer stop()
+	for !done() {
+		select {
+		case <-late:
 			t.Fatalf("waited in vain for %s", what)
+		case <-tick.C:
 		}
 	}
 }

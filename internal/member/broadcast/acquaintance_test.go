@@ -2,6 +2,7 @@ package broadcast
 
 import (
 	"encoding/binary"
+	"testing"
 
 	"github.com/tenure-lease/tenure/internal/machine"
 )
@@ -22,12 +23,13 @@ func sealedAs(life uint64, msg []byte) []byte {
 }
 
 // acquaint has a member know others that a test makes up, and they know it.
-func (n *Node) acquaint(others ...machine.NodeID) {
+func (n *Node) acquaint(t testing.TB, others ...machine.NodeID) {
 	for _, id := range others {
 		n.deliver(id, [][]byte{
 			madeUp(id, introduction{To: n.self, Dir: lifeOf(id), Life: 1, Lives: []birth{{lifeOf(id), 1}}}),
 			madeUp(id, met{Life: n.self}),
 		})
 	}
-	<-n.counts
+	t.Helper()
+	Within(t, n.counts, "the member takes part")
 }

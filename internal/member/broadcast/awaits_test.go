@@ -44,7 +44,7 @@ func TestTheLogSaysWhomANewDirectoryWaitsFor(t *testing.T) {
 		if log.has(begins) {
 			t.Errorf("%s that nobody has noted says that it takes part", tt.what)
 		}
-		n.acquaint(2, 3)
+		n.acquaint(t, 2, 3)
 		until(t, tt.what+" that both have noted says that it takes part", func() bool { return log.has(begins) })
 	}
 }

@@ -58,7 +58,7 @@ func TestWhatIsDelivered(t *testing.T) {
 			if !reflect.DeepEqual(e, machine.Envelope{From: 2, To: 1, Body: want}) {
 				t.Errorf("the machine hears %+v, want %+v of member 2", e, want)
 			}
-		case <-time.After(10 * time.Second):
+		case <-Soon(t).Done():
 			t.Fatalf("the machine does not hear %+v", want)
 		}
 	}
@@ -104,7 +104,7 @@ func TestAMemberThatCanBeReached(t *testing.T) {
 // A caller that gives up at the moment at which its message is ordered hears of that.
 func TestAnOutcomeIsNotLost(t *testing.T) {
 	n := minority(t)
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(Soon(t))
 	cancel()
 	why := errors.New("impossible")
 	for _, want := range []outcome{{position: 7}, {err: why}} {
@@ -121,7 +121,7 @@ func TestAnOutcomeIsNotLost(t *testing.T) {
 // Messages from position 0 on are all messages: there is none at 0.
 func TestDeliveryFromNothingIsFromTheFirst(t *testing.T) {
 	n, _ := aloneOn(t, 2)
-	for m, err := range n.Deliver(t.Context(), 0) {
+	for m, err := range n.Deliver(Soon(t), 0) {
 		if err != nil || m.Position != 1 {
 			t.Errorf("from 0 on the first message is at %d, %v; want 1", m.Position, err)
 		}

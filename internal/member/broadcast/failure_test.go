@@ -122,7 +122,7 @@ func TestDiskFails(t *testing.T) {
 			disks[broken].Crash(rand.New(rand.NewPCG(1, 1)))
 			f.on.Store(nil)
 			g.start(broken, nil)
-			if err := <-after; err != nil {
+			if err := broadcast.Within(t, after, "the call behind the fault returns"); err != nil {
 				t.Fatalf("a broadcast at member %d, when the other is back: %v", well, err)
 			}
 			g.start(away, nil)

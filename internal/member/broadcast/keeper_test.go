@@ -34,7 +34,7 @@ func TestSlowSnapshot(t *testing.T) {
 			return nil
 		})
 	}()
-	<-begun
+	broadcast.Within(t, begun, "the snapshot is being written")
 	const more = 100 // many times what memory may have: it would be full
 	for i := range more {
 		g.broadcast(1, fmt.Sprint(i+6))
@@ -56,8 +56,8 @@ func TestSlowSnapshot(t *testing.T) {
 	default:
 	}
 	close(goOn)
-	<-closed
-	if err := <-done; err != nil && !errors.Is(err, broadcast.ErrClosed) {
+	broadcast.Within(t, closed, "Close returns")
+	if err := broadcast.Within(t, done, "the call returns"); err != nil && !errors.Is(err, broadcast.ErrClosed) {
 		t.Error(err)
 	}
 }
@@ -126,8 +126,8 @@ func TestTrimmedWhileOneCatchesUp(t *testing.T) {
 		broadcasts()
 	}
 	g.start(3, nil)
-	for limit := time.Now().Add(20 * time.Second); g.nodes[3].Position()+50 < broadcast.Position(n); {
-		if time.Now().After(limit) {
+	for ctx := soon(t); g.nodes[3].Position()+50 < broadcast.Position(n); {
+		if ctx.Err() != nil {
 			t.Fatalf("member 3 is at %d, and the others at %d", g.nodes[3].Position(), n)
 		}
 		broadcasts()
@@ -160,8 +160,8 @@ func TestSlowDisk(t *testing.T) {
 		_, err := g.nodes[id].Broadcast(short, nil)
 		return errors.Is(err, broadcast.ErrBusy)
 	}
-	for limit := time.Now().Add(20 * time.Second); !busy(); {
-		if time.Now().After(limit) {
+	for ctx := soon(t); !busy(); {
+		if ctx.Err() != nil {
 			t.Fatal("it goes on taking messages to broadcast")
 		}
 	}

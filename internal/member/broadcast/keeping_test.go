@@ -43,7 +43,7 @@ func TestWritersTakeTurns(t *testing.T) {
 					t.Errorf("%s does not wait for its turn", what)
 				}
 				turn.Unlock()
-				if err := <-ended; err != nil {
+				if err := Within(t, ended, "what was begun ends"); err != nil {
 					t.Error(err)
 				}
 			})

@@ -52,8 +52,11 @@ func openJournal(cfg Config) (j *journal, records []any, err error) {
 		if err := cfg.validateFounding(); err != nil {
 			return nil, nil, err
 		}
-		if left, err := wal.Exists(historyDir(cfg.Dir), cfg.WAL.FS); err != nil || left {
-			return nil, nil, errors.Join(fmt.Errorf("broadcast: %s has a history and no log: this member's acknowledgments are gone; remove it from the group and add another", cfg.Dir), err)
+		switch left, err := wal.Exists(historyDir(cfg.Dir), cfg.WAL.FS); {
+		case err != nil:
+			return nil, nil, fmt.Errorf("broadcast: %w", err)
+		case left:
+			return nil, nil, fmt.Errorf("broadcast: %s has a history and no log: this member's acknowledgments are gone; remove it from the group and add another", cfg.Dir)
 		}
 		if j.log, err = wal.Create(cfg.Dir, meta, cfg.WAL); err != nil {
 			return nil, nil, fmt.Errorf("broadcast: %w", err)

@@ -103,7 +103,7 @@ func TestKilledAtTheFirstStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer n.Close()
-	if _, err := n.Broadcast(t.Context(), nil); err != nil {
+	if _, err := n.Broadcast(Soon(t), nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -189,7 +189,7 @@ func TestALogWithManyClientsIsSeldomWrittenAnew(t *testing.T) {
 		calls.Go(func() {
 			client := all
 			client[15], client[14] = byte(i), byte(i>>8)
-			if _, err := n.BroadcastAs(t.Context(), client, 1, nil); err != nil {
+			if _, err := n.BroadcastAs(Soon(t), client, 1, nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -204,7 +204,7 @@ func TestALogWithManyClientsIsSeldomWrittenAnew(t *testing.T) {
 		if base != clients {
 			t.Errorf("all messages up to %d are trimmed, and the log begins behind position %d, want %d", at, base, clients)
 		}
-		if _, err := n.Barrier(t.Context()); err != nil {
+		if _, err := n.Barrier(Soon(t)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/member/broadcast"
@@ -164,7 +163,7 @@ func TestRemovedWhileAway(t *testing.T) {
 func TestRemovesItself(t *testing.T) {
 	g := newGroup(t, 2)
 	g.broadcast(1, "x")
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithCancel(soon(t))
 	defer cancel()
 	if p, err := g.nodes[1].RemoveMember(ctx, 1); err != nil || p != 2 {
 		t.Errorf("position %d, %v; want 2", p, err)

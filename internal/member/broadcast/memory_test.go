@@ -569,7 +569,7 @@ func TestRequestsOfEachLife(t *testing.T) {
 func TestForgottenNode(t *testing.T) {
 	n := minority(t)
 	n.deliver(2, [][]byte{madeUp(2, forgot{Life: n.self, Dir: 5, Lives: 3, Mark: 9})})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithCancel(Soon(t))
 	defer cancel()
 	if _, err := n.Broadcast(ctx, nil); !errors.Is(err, ErrForgotten) || !strings.Contains(err.Error(), "add another") || !strings.Contains(err.Error(), "member 2 has noted directory 5 with 3 starts and 9 records") {
 		t.Errorf("got %v, want ErrForgotten that names the member that noticed, and says what to do", err)

@@ -29,8 +29,8 @@ func TestPositionOfWhatCameInAState(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer n.Close()
-	n.acquaint(2, 3)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	n.acquaint(t, 2, 3)
+	ctx, cancel := context.WithCancel(Soon(t))
 	defer cancel()
 	type result struct {
 		position Position
@@ -60,7 +60,7 @@ func TestPositionOfWhatCameInAState(t *testing.T) {
 		}
 		state := uint64(50 * (i + 1))
 		n.handle([]abcast.Outcome{abcast.Installed{Position: state}, abcast.Repeated{Client: k.client, Seq: k.seq}})
-		got := <-done
+		got := Within(t, done, "the call returns")
 		switch {
 		case tt.unknown && !errors.Is(got.err, ErrUnknown):
 			t.Errorf("%s: got %v, want ErrUnknown: the change may have been impossible", tt.what, got.err)

@@ -67,7 +67,7 @@ func TestImpossibleMessages(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer n.Close()
-			n.acquaint(2, 3)
+			n.acquaint(t, 2, 3)
 			for range 3 {
 				n.deliver(2, [][]byte{sealedAs(lifeOf(2), tc.msg)})
 			}
@@ -148,7 +148,7 @@ func TestRefusals(t *testing.T) {
 		n.waiting[key{client, 1}] = []*waiter{w}
 		n.mu.Unlock()
 		n.handle([]abcast.Outcome{abcast.Refused{Client: client, Seq: 1, Err: tt.by}})
-		if got := <-w.outcome; !errors.Is(got.err, tt.want) {
+		if got := Within(t, w.outcome, "the call is answered"); !errors.Is(got.err, tt.want) {
 			t.Errorf("what the order refuses because of %q: got %v, want %v", tt.by, got.err, tt.want)
 		}
 	}

@@ -32,7 +32,7 @@ func TestMessagesWaitForRoom(t *testing.T) {
 	n.bytes = 0
 	n.room.Broadcast()
 	n.mu.Unlock()
-	<-taken
+	Within(t, taken, "the message is taken in")
 }
 
 // The keeper looks as soon as memory has too much, and again as long as it has: it does not wait for its next round.
@@ -136,11 +136,11 @@ func TestWhatIsForgottenMakesRoom(t *testing.T) {
 		close(went)
 	}()
 	n.mu.Unlock()
-	<-waits
+	Within(t, waits, "it waits")
 	n.forget(first)
 	select {
 	case <-went:
-	case <-time.After(10 * time.Second):
+	case <-Soon(t).Done():
 		t.Error("all is forgotten, and what waited for room waits on")
 		n.room.Broadcast()
 	}

@@ -86,9 +86,9 @@ func TestWaitsToBeNoted(t *testing.T) {
 // The error about an address names the member that is there, and the one that cannot be.
 func TestWhatIsSaidOfAddresses(t *testing.T) {
 	n := minorityOf(t, threeOthers, slog.New(slog.DiscardHandler))
-	_, add := n.AddMember(t.Context(), 7, "127.0.0.1:3")
-	_, replace := n.ReplaceMember(t.Context(), 4, 7, "127.0.0.1:3")
-	_, nowhere := n.AddMember(t.Context(), 7, "nowhere")
+	_, add := n.AddMember(Soon(t), 7, "127.0.0.1:3")
+	_, replace := n.ReplaceMember(Soon(t), 4, 7, "127.0.0.1:3")
+	_, nowhere := n.AddMember(Soon(t), 7, "nowhere")
 	for _, tt := range []struct {
 		err  error
 		want string
@@ -132,7 +132,7 @@ func TestTheLogNamesOtherMembers(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", tt.what, err)
 		}
-		if _, err := n.Barrier(t.Context()); !tt.join && err != nil {
+		if _, err := n.Barrier(Soon(t)); !tt.join && err != nil {
 			t.Fatal(err)
 		}
 		n.Close()

@@ -26,9 +26,9 @@ func aloneOn(t *testing.T, messages Position) (*Node, *faults) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { n.Close() })
+	t.Cleanup(func() { Returns(t, "Close", n.Close) })
 	for n.Position() < messages {
-		if _, err := n.Barrier(t.Context()); err != nil {
+		if _, err := n.Barrier(Soon(t)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -91,17 +91,17 @@ func TestCloseWaitsForASnapshot(t *testing.T) {
 			}
 		})
 	}()
-	<-begun
+	broadcast.Within(t, begun, "the snapshot is being written")
 	go func() {
 		defer close(closed)
 		if err := node.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
-	if err := <-saved; !errors.Is(err, broadcast.ErrClosed) {
+	if err := broadcast.Within(t, saved, "the snapshot has ended"); !errors.Is(err, broadcast.ErrClosed) {
 		t.Errorf("the snapshot: got %v, want ErrClosed", err)
 	}
-	<-closed
+	broadcast.Within(t, closed, "Close returns")
 	snapshots, err := os.ReadDir(filepath.Join(g.dirs[1], "snap"))
 	if err != nil || len(snapshots) > 0 {
 		t.Errorf("half of a snapshot is left: %v, %v", snapshots, err)

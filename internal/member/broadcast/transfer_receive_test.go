@@ -341,7 +341,7 @@ func TestRestoredBeforeTheStreamEnds(t *testing.T) {
 		return n.lacks == abcast.Lacks{}
 	})
 	w.Close()
-	if err := <-ended; err != nil {
+	if err := Within(t, ended, "what was begun ends"); err != nil {
 		t.Errorf("the stream ends with %v", err)
 	}
 }

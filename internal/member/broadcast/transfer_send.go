@@ -112,8 +112,7 @@ func (n *Node) sendTransfer(to machine.NodeID, t *transfer, from Position) (sent
 		n.mu.Unlock()
 		w.CloseWithError(err)
 		// A receiver that has everything may still never answer.
-		patience := time.AfterFunc(holdFactor*n.cfg.timeout(), cancel)
-		context.AfterFunc(ctx, func() { patience.Stop() })
+		time.AfterFunc(holdFactor*n.cfg.timeout(), cancel)
 	}()
 	err = n.peers.SendStream(ctx, to, header.Writer, r)
 	r.Close()

@@ -159,21 +159,21 @@ func TestTransfers(t *testing.T) {
 	if held := wants(5); held != 5 {
 		t.Errorf("when it asks for what follows 4: held from %d on, want 5", held)
 	}
-	<-begun
+	Within(t, begun, "a transfer begins")
 	holds("while it takes in a snapshot of 10", 11)
 	until(t, "all is written", is(func(g transfer) bool { return !g.writing }))
 	holds("while it is to say that it has it", 11)
 	n.deliverMadeUp(t, 21, 25)
 	wants(21)
 	goOn <- struct{}{}
-	if p := <-got; p.from != 5 || p.at != 10 || p.size == 0 || p.body <= int(p.size) {
+	if p := Within(t, got, "the transfer is taken in"); p.from != 5 || p.at != 10 || p.size == 0 || p.body <= int(p.size) {
 		t.Errorf("the receiver got %+v, want a snapshot of 10 and the messages after it", p)
 	}
 
 	begins("the messages that it asked for meanwhile are not sent")
 	wants(25) // it is on its way, as the last
 	goOn <- struct{}{}
-	if p := <-got; p.from != 21 || p.size != 0 || p.body == 0 {
+	if p := Within(t, got, "the transfer is taken in"); p.from != 21 || p.size != 0 || p.body == 0 {
 		t.Errorf("the receiver got %+v, want the messages after 20", p)
 	}
 	goOn <- struct{}{} // for one too many
@@ -190,7 +190,7 @@ func TestTransfers(t *testing.T) {
 	wants(26) // later, while the messages that it needs next are still held
 	begins("the messages that it asks for later are not sent")
 	goOn <- struct{}{}
-	if p := <-got; p.from != 26 || p.body == 0 {
+	if p := Within(t, got, "the transfer is taken in"); p.from != 26 || p.body == 0 {
 		t.Errorf("the receiver got %+v, want the messages after 25", p)
 	}
 	until(t, "the receiver has all again", is(func(g transfer) bool { return !g.busy }))
@@ -205,7 +205,7 @@ func TestTransfers(t *testing.T) {
 	wants(30) // the last one alone
 	begins("the last message is not sent")
 	goOn <- struct{}{}
-	if p := <-got; p.from != 30 || p.body == 0 {
+	if p := Within(t, got, "the transfer is taken in"); p.from != 30 || p.body == 0 {
 		t.Errorf("the receiver got %+v, want message 30", p)
 	}
 }
@@ -260,7 +260,7 @@ func TestWriteTransfer(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		sent, err := n.writeTransfer(t.Context(), bufio.NewWriterSize(tt.to, 1), tt.file, tt.from)
+		sent, err := n.writeTransfer(Soon(t), bufio.NewWriterSize(tt.to, 1), tt.file, tt.from)
 		if !errors.Is(err, tt.err) || sent != tt.sent {
 			t.Errorf("%s, from %d on: %d is the last that was sent, %v; want %d, %v", tt.what, tt.from, sent, err, tt.sent, tt.err)
 		}
@@ -330,7 +330,7 @@ func TestTrimKeepsWhatIsHeld(t *testing.T) {
 	}
 	defer n.Close()
 	for range 6 {
-		if _, err := n.Barrier(t.Context()); err != nil {
+		if _, err := n.Barrier(Soon(t)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -344,7 +344,7 @@ func TestTrimKeepsWhatIsHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := Position(3)
-	for m, err := range n.Deliver(t.Context(), next) {
+	for m, err := range n.Deliver(Soon(t), next) {
 		if err != nil || m.Position != next {
 			t.Fatalf("what is held from 3 on: at %d got %d, %v", next, m.Position, err)
 		}
@@ -359,21 +359,42 @@ func TestTrimKeepsWhatIsHeld(t *testing.T) {
 func TestTransfersThatNobodyAnswers(t *testing.T) {
 	n, begun, goOn, _ := newReceiver(t, func(cfg *Config) { cfg.Timeout = 10 * time.Millisecond })
 	n.deliverMadeUp(t, 1, 5)
+	asked := time.Now()
 	n.mu.Lock()
 	n.answerWant(2, want{1})
 	n.mu.Unlock()
-	<-begun
+	Within(t, begun, "a transfer begins")
 	defer func() { goOn <- struct{}{} }()
 	until(t, "member 2 is no longer waited for", func() bool {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		return !n.transfers[2].busy
 	})
+	if patience := time.Since(asked); patience < holdFactor*n.cfg.timeout() {
+		t.Errorf("an answer is waited for %v, want %d times Timeout", patience, holdFactor)
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if from := n.transfers[2].from; from != 1 {
 		t.Errorf("member 2 has not said that it has anything, and messages are held for it from %d on, want 1", from)
 	}
+}
+
+// A member that has ended waits for no answer to a transfer.
+func TestTransfersEndWithTheMember(t *testing.T) {
+	n, begun, goOn, _ := newReceiver(t, func(cfg *Config) { cfg.Timeout = time.Hour })
+	n.deliverMadeUp(t, 1, 5)
+	n.mu.Lock()
+	n.answerWant(2, want{1})
+	n.mu.Unlock()
+	Within(t, begun, "a transfer begins")
+	defer func() { goOn <- struct{}{} }()
+	n.fail(ErrRemoved)
+	until(t, "a member that has ended waits for no answer to its transfer", func() bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return !n.transfers[2].busy
+	})
 }
 
 // A transfer that is still being written is waited for, however long the member that takes it needs: the
@@ -394,7 +415,7 @@ func TestATransferIsWrittenForAsLongAsItTakes(t *testing.T) {
 	n.mu.Unlock()
 	select {
 	case <-begun:
-	case <-time.After(20 * time.Second):
+	case <-Soon(t).Done():
 		t.Fatal("a transfer that is taken slowly is given up before it begins")
 	}
 	time.Sleep(3 * holdFactor * n.cfg.timeout())
@@ -404,7 +425,7 @@ func TestATransferIsWrittenForAsLongAsItTakes(t *testing.T) {
 	}
 	n.mu.Unlock()
 	goOn <- struct{}{}
-	if p := <-got; p.err != nil || p.body < messages*MessageBytesMax {
+	if p := Within(t, got, "the transfer is taken in"); p.err != nil || p.body < messages*MessageBytesMax {
 		t.Errorf("a transfer that is taken slowly ends after %d bytes, %v; want %d messages of %d", p.body, p.err, messages, MessageBytesMax)
 	}
 }
@@ -418,9 +439,9 @@ func TestATransferThatBreaksOff(t *testing.T) {
 	n.ram = 9 // as if the history had lost its end
 	n.answerWant(2, want{1})
 	n.mu.Unlock()
-	<-begun
+	Within(t, begun, "a transfer begins")
 	goOn <- struct{}{}
-	if p := <-got; p.err == nil {
+	if p := Within(t, got, "the transfer is taken in"); p.err == nil {
 		t.Errorf("a transfer of 5 messages, where 9 should be, ends after %d bytes without an error", p.body)
 	}
 	until(t, "the transfer has failed", func() bool {
@@ -441,11 +462,11 @@ func TestATransferThatWasNotKept(t *testing.T) {
 		n.answerWant(2, want{from})
 	}
 	gives(refusedFrom)
-	<-begun
+	Within(t, begun, "a transfer begins")
 	gives(refusedFrom + 1)
 	goOn <- struct{}{}
 	goOn <- struct{}{}
-	if p := <-got; p.from != refusedFrom {
+	if p := Within(t, got, "the transfer is taken in"); p.from != refusedFrom {
 		t.Errorf("a transfer begins at %d, want %d", p.from, refusedFrom)
 	}
 	select {
@@ -453,7 +474,7 @@ func TestATransferThatWasNotKept(t *testing.T) {
 		if p.from != refusedFrom+1 || p.body == 0 {
 			t.Errorf("the next transfer begins at %d with %d bytes, want it to begin at %d", p.from, p.body, refusedFrom+1)
 		}
-	case <-time.After(20 * time.Second):
+	case <-Soon(t).Done():
 		t.Error("messages that it did not keep, and asks for again, are not sent")
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"net"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/tenure-lease/tenure/internal/core/abcast"
 	"github.com/tenure-lease/tenure/internal/machine"
@@ -37,8 +36,8 @@ func minorityOf(t *testing.T, others map[machine.NodeID]string, logger *slog.Log
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { n.Close() })
-	n.acquaint(slices.Sorted(maps.Keys(others))...)
+	t.Cleanup(func() { Returns(t, "Close", n.Close) })
+	n.acquaint(t, slices.Sorted(maps.Keys(others))...)
 	return n
 }
 
@@ -52,21 +51,11 @@ func (n *Node) waiters() (count int) {
 	return count
 }
 
-// until waits until something is the case.
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("in vain waited until %s", what)
-		}
-	}
-}
-
 // A call whose message was under way when its member got a state without that client ends with
 // ErrUnknown. The message is not broadcast again, because it may have been ordered.
 func TestForgottenInAState(t *testing.T) {
 	n := minority(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithCancel(Soon(t))
 	defer cancel()
 	failed := make(chan error, 1)
 	go func() {
@@ -80,7 +69,7 @@ func TestForgottenInAState(t *testing.T) {
 	state := abcast.State{Instance: 5, Position: 4, Horizon: 3, Group: group, Clients: clientsDefault}
 	n.driver.Offer(machine.Envelope{From: 2, To: 1, Body: abcast.Transfer{Base: abcast.Base{Order: state, Position: 4}}})
 	n.driver.Step(abcast.Restored{Position: 4})
-	if err := <-failed; !errors.Is(err, ErrUnknown) || ctx.Err() != nil {
+	if err := Within(t, failed, "the call returns"); !errors.Is(err, ErrUnknown) || ctx.Err() != nil {
 		t.Errorf("got %v, want ErrUnknown, and not because of the context", err)
 	}
 	if p := n.Position(); p != 4 {
@@ -107,7 +96,7 @@ func TestWhoLeavesIsForgotten(t *testing.T) {
 		until(t, "both are under way", func() bool { return n.waiters() == 2 })
 		cancel(why)
 		for range 2 {
-			if err := <-failed; !errors.Is(err, ErrUnknown) || !errors.Is(err, why) {
+			if err := Within(t, failed, "the call returns"); !errors.Is(err, ErrUnknown) || !errors.Is(err, why) {
 				t.Errorf("got %v, want ErrUnknown because %q", err, why)
 			}
 		}
@@ -139,7 +128,7 @@ func TestContextThatHasEnded(t *testing.T) {
 func TestWhoWaitsIsToldWhy(t *testing.T) {
 	n := minority(t)
 	n.fail(ErrRemoved)
-	_, err := n.wait(t.Context(), &waiter{outcome: make(chan outcome, 1)})
+	_, err := n.wait(Soon(t), &waiter{outcome: make(chan outcome, 1)})
 	if !errors.Is(err, ErrUnknown) || !errors.Is(err, ErrRemoved) {
 		t.Errorf("a call that waits when the node ends: %v, want %v and %v", err, ErrUnknown, ErrRemoved)
 	}
@@ -150,7 +139,7 @@ func TestWhoWaitsIsToldWhy(t *testing.T) {
 func TestANodeIsOneClient(t *testing.T) {
 	n, _ := aloneOn(t, 5)
 	var client machine.ID
-	for m, err := range n.Deliver(t.Context(), 1) {
+	for m, err := range n.Deliver(Soon(t), 1) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +160,7 @@ func TestNothingIsSentForWhoHasLeft(t *testing.T) {
 	n := minority(t)
 	goOn := make(chan struct{})
 	n.driver.Look(func() (abcast.Input, bool) { <-goOn; return nil, false }) // as if much were to be done first
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(Soon(t))
 	defer cancel()
 	awaited := awaitedContext{ctx, make(chan struct{}, 9)}
 	failed := make(chan error, 1)
@@ -180,10 +169,10 @@ func TestNothingIsSentForWhoHasLeft(t *testing.T) {
 		failed <- err
 	}()
 	for range 2 { // until the member takes part, and then for the outcome
-		<-awaited.done
+		Within(t, awaited.done, "the call waits")
 	}
 	cancel()
-	if err := <-failed; !errors.Is(err, context.Canceled) {
+	if err := Within(t, failed, "the call returns"); !errors.Is(err, context.Canceled) {
 		t.Errorf("given up: got %v, want that the context has ended", err)
 	}
 	close(goOn)

@@ -72,7 +72,7 @@ func TestWhoMayBeAtAnAddress(t *testing.T) {
 		if err := n.checkAddress(tt.id, tt.addr, tt.old); tt.ok != (err == nil) || !tt.ok && !errors.Is(err, ErrChange) {
 			t.Errorf("member %d at %q, in place of %d: got %v, want that it can be: %v", tt.id, tt.addr, tt.old, err, tt.ok)
 		}
-		ended, cancel := context.WithCancel(t.Context())
+		ended, cancel := context.WithCancel(Soon(t))
 		cancel() // an unnecessary message is not sent
 		var err error
 		if tt.old == 0 {
@@ -164,7 +164,7 @@ func TestAMemberThatRemovesItselfWaits(t *testing.T) {
 	why := errors.New("it takes too long")
 	for _, ends := range []bool{false, true} {
 		n := minority(t)
-		ctx, cancel := context.WithCancelCause(t.Context())
+		ctx, cancel := context.WithCancelCause(Soon(t))
 		type result struct {
 			position Position
 			err      error
@@ -187,7 +187,7 @@ func TestAMemberThatRemovesItselfWaits(t *testing.T) {
 			want = why
 			cancel(why)
 		}
-		if got := <-done; got.position != 7 || !errors.Is(got.err, want) || errors.Is(got.err, ErrUnknown) {
+		if got := Within(t, done, "the call returns"); got.position != 7 || !errors.Is(got.err, want) || errors.Is(got.err, ErrUnknown) {
 			t.Errorf("the change is at 7, and the member has ended %v: got position %d, %v; want 7, %v, and no doubt", ends, got.position, got.err, want)
 		}
 		cancel(nil)
@@ -198,7 +198,7 @@ func TestAMemberThatRemovesItselfWaits(t *testing.T) {
 func TestARemovalThatFails(t *testing.T) {
 	n := minority(t)
 	n.fail(ErrClosed)
-	if _, err := n.RemoveMember(t.Context(), 1); !errors.Is(err, ErrClosed) {
+	if _, err := n.RemoveMember(Soon(t), 1); !errors.Is(err, ErrClosed) {
 		t.Errorf("a member that is closed removes itself: got %v, want %v", err, ErrClosed)
 	}
 }

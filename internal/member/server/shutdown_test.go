@@ -128,6 +128,9 @@ func TestLeavingWithLeadershipIsLogged(t *testing.T) {
 			t.Fatal(err)
 		}
 		servers[i].Shutdown(over)
+		if _, running := servers[i].Node.Status(); running {
+			t.Error("a member that did not hand leadership over goes on behind its shutdown")
+		}
 	}
 	if logged == 0 {
 		t.Error("a leader left without handing leadership over, and its log does not say so")
