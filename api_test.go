@@ -1,7 +1,6 @@
 package tenure_test
 
 import (
-	"flag"
 	"fmt"
 	"go/ast"
 	"go/importer"
@@ -14,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tenure-lease/tenure/internal/lab/golden"
 )
 
 // The public packages are those outside of internal, cmd and examples. api/PACKAGE.txt has the
@@ -43,7 +44,7 @@ func TestAPI(t *testing.T) {
 		}
 		file := filepath.Join("api", strings.ReplaceAll(p.path, "/", "-")+".txt")
 		files[file] = true
-		if flag.Lookup("rewrite").Value.String() == "true" {
+		if golden.Rewrites() {
 			if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
 				t.Fatal(err)
 			}

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/tenure-lease/tenure/api/readleasepb"
+	"github.com/tenure-lease/tenure/internal/lab/golden"
 )
 
 // heardCluster are three members that write down what they are asked for, beside a voter that is down and a learner
@@ -232,7 +233,7 @@ func TestEachCommandOfACluster(t *testing.T) {
 		text = distance.ReplaceAllString(refusedDial.ReplaceAllString(mask(text), "${1}refused"), "${1}NEAR ")
 		all.WriteString(text)
 	}
-	compareWithFile(t, "testdata/cluster_commands.txt", all.String())
+	golden.Lines(t, "testdata/cluster_commands.txt", all.String())
 }
 
 // Each flag of the commands that ask a cluster is in one of these command lines.

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/tenure-lease/tenure/internal/lab/golden"
 )
 
 // transcribed are command lines, of which testdata/transcript.txt has all that they ask an engine for, and print.
@@ -212,16 +212,7 @@ func TestTranscriptOfCommands(t *testing.T) {
 		all.WriteString("\n")
 	}
 	got := timeless(all.String())
-	if flag.Lookup("rewrite").Value.String() == "true" {
-		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	wants := strings.SplitAfter(string(b), "\n\n")
+	wants := strings.SplitAfter(golden.Kept(t, file, got), "\n\n")
 	for i, part := range strings.SplitAfter(got, "\n\n") {
 		if i >= len(wants) {
 			t.Fatalf("not in the transcript:\n%s", part)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/tenure-lease/tenure/internal/lab/golden"
 )
 
 // directoryCommands are command lines of clients of a member that has a directory. Those with ! are refused by it.
@@ -51,7 +53,7 @@ func TestEachCommandOfADirectory(t *testing.T) {
 			}
 		}
 	}
-	compareWithFile(t, "testdata/directory_commands.txt", strings.ReplaceAll(all.String(), dir, "DIR"))
+	golden.Lines(t, "testdata/directory_commands.txt", strings.ReplaceAll(all.String(), dir, "DIR"))
 	each(rootCommand(), nil, func(cmd *cobra.Command, path []string) {
 		if len(path) == 0 || path[0] != "regroup" && path[0] != "broadcast" {
 			return

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/tenure-lease/tenure/internal/lab/golden"
 )
 
 // helpOfEtcd is one section of what etcd --help prints.
@@ -125,7 +126,7 @@ func TestFlagsPage(t *testing.T) {
 		t.Fatalf("%s has no line %q", page, mark)
 	}
 	want := flagsPage(t, f)
-	if flag.Lookup("rewrite").Value.String() == "true" {
+	if golden.Rewrites() {
 		if err := os.WriteFile(page, []byte(text+mark+want), 0o644); err != nil {
 			t.Fatal(err)
 		}

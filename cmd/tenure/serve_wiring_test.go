@@ -1,12 +1,10 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"log/slog"
 	"maps"
 	"net"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -14,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/tenure-lease/tenure/internal/lab/golden"
 )
 
 // servedFlags has a value for each flag of serve, other than its default.
@@ -151,32 +151,5 @@ func TestEachFlagOfServeHasItsPlace(t *testing.T) {
 		}
 		fmt.Fprintf(&all, "--%s=%s: %s\n", flag.Name, value, strings.Join(lines, ", "))
 	})
-	compareWithFile(t, "testdata/serve_wiring.txt", strings.NewReplacer(dir, "DIR", file, "FILE").Replace(all.String()))
-}
-
-// compareWithFile compares a text with that of a file, line by line, or writes the file.
-func compareWithFile(t *testing.T, name, got string) {
-	t.Helper()
-	if flag.Lookup("rewrite").Value.String() == "true" {
-		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	has, wants := strings.Split(got, "\n"), strings.Split(string(want), "\n")
-	for i := range max(len(has), len(wants)) {
-		line := func(all []string) string {
-			if i < len(all) {
-				return all[i]
-			}
-			return "nothing"
-		}
-		if line(has) != line(wants) {
-			t.Fatalf("line %d is\n%s\nwant (%s)\n%s", i+1, line(has), name, line(wants))
-		}
-	}
+	golden.Lines(t, "testdata/serve_wiring.txt", strings.NewReplacer(dir, "DIR", file, "FILE").Replace(all.String()))
 }

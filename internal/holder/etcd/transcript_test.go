@@ -3,9 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +15,7 @@ import (
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/holder"
 	"github.com/tenure-lease/tenure/internal/lab/bubble"
+	"github.com/tenure-lease/tenure/internal/lab/golden"
 )
 
 // kinds are what callers compare an error with.
@@ -567,39 +566,11 @@ func played(t *testing.T, sc scenario) (text string) {
 // All that a Leaser asks its server for and tells its caller, over the life of a lease and for each trouble of each request:
 // with arguments, time limits, errors, and the state of the lease. `-rewrite` writes it anew.
 func TestTranscript(t *testing.T) {
-	const file = "testdata/transcript.txt"
 	var got []string
 	for _, sc := range scenarios() {
 		if text := played(t, sc); text != "" {
 			got = append(got, text)
 		}
 	}
-	if flag.Lookup("rewrite").Value.String() == "true" {
-		if err := os.WriteFile(file, []byte(strings.Join(got, "\n")), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := strings.Split(string(b), "\n== ")
-	if len(got) != len(want) {
-		t.Errorf("there are %d scenarios in %s, and %d were played", len(want), file, len(got))
-	}
-	for i := range min(len(got), len(want)) {
-		g, w := strings.Split(strings.TrimSpace(got[i]), "\n"), strings.Split("== "+strings.TrimSpace(strings.TrimPrefix(want[i], "== ")), "\n")
-		n := 0
-		for n < min(len(g), len(w)) && g[n] == w[n] {
-			n++
-		}
-		if n < max(len(g), len(w)) {
-			t.Errorf("in the transcript of %q there is, behind\n%s\nthis\n%s\nand not\n%s", g[0], some(g[:n], max(0, n-8)), some(g, n), some(w, n))
-		}
-	}
-}
-
-// some are lines from the nth on, not too many.
-func some(lines []string, n int) string {
-	return strings.Join(lines[n:min(len(lines), n+8)], "\n")
+	golden.Parts(t, "testdata/transcript.txt", got)
 }

@@ -3,7 +3,6 @@ package flease
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/lab/bubble"
+	"github.com/tenure-lease/tenure/internal/lab/golden"
 )
 
 // call calls the client, and notes what it returns, how many connections it remembers, and how many leases of these.
@@ -418,37 +418,9 @@ func played(t *testing.T, sc scenario) (text string) {
 // All that a client tells its peer and its caller, over the life of a lease and for each trouble of each request: with
 // arguments, time limits, errors, and the state of the lease and of the client. `-rewrite` writes it anew.
 func TestTranscript(t *testing.T) {
-	const file = "testdata/transcript.txt"
 	var got []string
 	for _, sc := range scenarios() {
 		got = append(got, played(t, sc))
 	}
-	if flag.Lookup("rewrite").Value.String() == "true" {
-		if err := os.WriteFile(file, []byte(strings.Join(got, "\n")), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := strings.Split(string(b), "\n== ")
-	if len(got) != len(want) {
-		t.Errorf("there are %d scenarios in %s, and %d were played", len(want), file, len(got))
-	}
-	for i := range min(len(got), len(want)) {
-		g, w := strings.Split(strings.TrimSpace(got[i]), "\n"), strings.Split("== "+strings.TrimSpace(strings.TrimPrefix(want[i], "== ")), "\n")
-		n := 0
-		for n < min(len(g), len(w)) && g[n] == w[n] {
-			n++
-		}
-		if n < max(len(g), len(w)) {
-			t.Errorf("in the transcript of %q there is, behind\n%s\nthis\n%s\nand not\n%s", g[0], some(g[:n], max(0, n-8)), some(g, n), some(w, n))
-		}
-	}
-}
-
-// some are lines from the nth on, not too many.
-func some(lines []string, n int) string {
-	return strings.Join(lines[n:min(len(lines), n+8)], "\n")
+	golden.Parts(t, "testdata/transcript.txt", got)
 }

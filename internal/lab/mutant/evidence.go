@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tenure-lease/tenure/internal/lab/golden"
 )
 
 // The part of docs/evidence.md that is written from the mutants stands between these.
@@ -42,7 +44,7 @@ func evidence(t *testing.T) {
 		t.Fatalf("%s has no lines\n%s%s", evidencePath, evidenceBegin, evidenceEnd)
 	}
 	want := head + evidenceBegin + planted(root, list) + evidenceEnd + tail
-	if *rewriteFlag {
+	if golden.Rewrites() {
 		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -1,16 +1,15 @@
 package mutant
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-)
 
-var rewriteFlag = flag.Bool("rewrite", false, "rewrite the golden files, such as the table of mutants")
+	"github.com/tenure-lease/tenure/internal/lab/golden"
+)
 
 const tablePath = "testdata/mutants/README.md"
 
@@ -79,7 +78,7 @@ func Table(t *testing.T, scripts ...string) {
 		where = "./" + filepath.ToSlash(pkg)
 	}
 	want := table(where, list)
-	if *rewriteFlag {
+	if golden.Rewrites() {
 		if err := os.WriteFile(tablePath, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tenure-lease/tenure/internal/lab/golden"
 )
 
 var mutantsFlag = flag.String("mutants", "apply", "which mutants to try: all, a name, or none at all; apply: all must apply, and none is tried")
@@ -48,7 +50,7 @@ func Try(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Logf("%s: %s", m.rule, said)
-			if *rewriteFlag && m.says == "" {
+			if golden.Rewrites() && m.says == "" {
 				m.says = words(said)
 				if err := m.write(); err != nil {
 					t.Fatal(err)

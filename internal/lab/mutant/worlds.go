@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/tenure-lease/tenure/internal/lab/golden"
 )
 
 var (
@@ -39,7 +41,7 @@ func Worlds(t *testing.T) {
 			m.random = *inFlag
 		}
 		lived := m.needed == 0 && m.tried > 0 // left to its script
-		if m.random == "" || *mutantsFlag != m.name && (*mutantsFlag != "all" || lived && !*rewriteFlag) {
+		if m.random == "" || *mutantsFlag != m.name && (*mutantsFlag != "all" || lived && !golden.Rewrites()) {
 			continue
 		}
 		played++
@@ -53,7 +55,7 @@ func Worlds(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Logf("%s: %s; %s", m.rule, m.found(), said)
-			if *rewriteFlag {
+			if golden.Rewrites() {
 				if err := m.write(); err != nil {
 					t.Fatal(err)
 				}

@@ -3,14 +3,14 @@ package sim
 import (
 	"encoding/xml"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tenure-lease/tenure/internal/lab/golden"
 )
 
 // play is a small history with everything that a timeline can show: a holder that
@@ -68,16 +68,7 @@ func TestTimelineGolden(t *testing.T) {
 		if err := draw(&b); err != nil {
 			t.Fatal(err)
 		}
-		if flag.Lookup("rewrite").Value.String() == "true" {
-			if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if b.String() != string(want) {
+		if b.String() != golden.Kept(t, path, b.String()) {
 			t.Errorf("%s differs; look at what changed, then run go test ./internal/lab/sim -run Golden -rewrite\n%s", path, b.String())
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/host/wal"
 	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
+	"github.com/tenure-lease/tenure/internal/lab/golden"
 	"github.com/tenure-lease/tenure/internal/lab/world"
 	"github.com/tenure-lease/tenure/internal/lab/world/network"
 	"github.com/tenure-lease/tenure/internal/machine"
@@ -188,7 +189,7 @@ func TestCompany(t *testing.T) {
 			}
 		}
 	})
-	broadcast.WantFile(t, "testdata/company.txt", strings.Join(c.all, "\n")+"\n")
+	golden.Lines(t, "testdata/company.txt", strings.Join(c.all, "\n")+"\n")
 }
 
 func (c *companyOf) play() {

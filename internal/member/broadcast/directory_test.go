@@ -14,6 +14,7 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
 	"github.com/tenure-lease/tenure/internal/lab/bubble"
+	"github.com/tenure-lease/tenure/internal/lab/golden"
 )
 
 // calls are the calls of a disk in one life of a directory, each at its time.
@@ -215,7 +216,7 @@ func TestLifeOfADirectory(t *testing.T) {
 	}
 	fails = append(fails, fmt.Sprintf("%d to %d:%s", from, at, last))
 	fmt.Fprintf(&got, "\nIf no call fails:%s\n\nOtherwise besides, if one fails of the calls\n%s\n", outcome, strings.Join(fails, "\n"))
-	WantFile(t, file, got.String())
+	golden.Lines(t, file, got.String())
 }
 
 // wrong is how package wal goes on behind what it was doing.

@@ -8,14 +8,12 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -27,6 +25,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/tenure-lease/tenure/internal/lab/golden"
 )
 
 // heard is a connection that notes the calls that come over it.
@@ -264,16 +264,7 @@ func TestAnswers(t *testing.T) {
 	for _, q := range inquiries() {
 		got = append(got, answered(t, q))
 	}
-	if flag.Lookup("rewrite").Value.String() == "true" {
-		if err := os.WriteFile(file, []byte(strings.Join(got, "\n")), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := strings.Split(string(b), "\n==")
+	want := strings.Split(golden.Kept(t, file, strings.Join(got, "\n")), "\n==")
 	if len(got) != len(want) {
 		t.Fatalf("there are %d answers in %s to %d inquiries", len(want), file, len(got))
 	}

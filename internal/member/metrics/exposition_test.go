@@ -3,10 +3,8 @@ package metrics
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"net/http/httptest"
-	"os"
 	"regexp"
 	"runtime"
 	"slices"
@@ -24,6 +22,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/core/replica"
 	"github.com/tenure-lease/tenure/internal/host/peer"
 	"github.com/tenure-lease/tenure/internal/lab/bubble"
+	"github.com/tenure-lease/tenure/internal/lab/golden"
 	"github.com/tenure-lease/tenure/internal/member/node"
 	"github.com/tenure-lease/tenure/internal/protocol/quorumlease"
 	"github.com/tenure-lease/tenure/internal/state/alarm"
@@ -204,16 +203,7 @@ func TestExposition(t *testing.T) {
 			m.Check("livez", "serializable_read", i < 5)
 		}
 		got := ofTheMember(scrape(t, m))
-		if flag.Lookup("rewrite").Value.String() == "true" {
-			if err := os.WriteFile(file, []byte(strings.Join(got, "\n")+"\n"), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
+		want := strings.Split(strings.TrimSuffix(golden.Kept(t, file, strings.Join(got, "\n")+"\n"), "\n"), "\n")
 		for _, line := range want {
 			if !slices.Contains(got, line) {
 				t.Errorf("the exposition lacks %q", line)

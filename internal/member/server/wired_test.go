@@ -2,11 +2,9 @@ package server
 
 import (
 	"crypto/tls"
-	"flag"
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tenure-lease/tenure/internal/lab/golden"
 	"github.com/tenure-lease/tenure/internal/member/etcdapi"
 	"github.com/tenure-lease/tenure/internal/member/login"
 	"github.com/tenure-lease/tenure/internal/member/metrics"
@@ -160,20 +159,5 @@ func TestWhereFieldsArrive(t *testing.T) {
 		slices.Sort(all.lines)
 		fmt.Fprintf(&got, "== %s\n%s\n", tt.name, strings.Join(all.lines, "\n"))
 	}
-	if flag.Lookup("rewrite").Value.String() == "true" {
-		if err := os.WriteFile(file, []byte(got.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	kept, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := strings.Split(string(kept), "\n")
-	for i, line := range strings.Split(got.String(), "\n") {
-		if i >= len(want) || line != want[i] {
-			was := want[min(i, len(want)-1)]
-			t.Fatalf("line %d is\n%s\nand %s has\n%s", i+1, line, file, was)
-		}
-	}
+	golden.Lines(t, file, got.String())
 }

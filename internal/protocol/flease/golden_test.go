@@ -1,7 +1,6 @@
 package flease
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenure-lease/tenure/internal/lab/golden"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -28,7 +28,7 @@ func TestGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g := golden{cluster: newCluster(t, 3, nil)}
+			g := course{cluster: newCluster(t, 3, nil)}
 			g.start0 = g.peers[1].c
 			for line := range strings.Lines(string(want)) {
 				if !strings.HasPrefix(line, " ") {
@@ -36,27 +36,19 @@ func TestGolden(t *testing.T) {
 					g.command(strings.Fields(line))
 				}
 			}
-			if got := g.out.String(); got != string(want) {
-				if flag.Lookup("rewrite").Value.String() == "true" {
-					if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-						t.Fatal(err)
-					}
-					return
-				}
-				t.Errorf("got:\n%s", got)
-			}
+			golden.Lines(t, file, g.out.String())
 		})
 	}
 }
 
-type golden struct {
+type course struct {
 	*cluster
 	out    strings.Builder
 	start0 Time
 	cutOff machine.NodeID
 }
 
-func (g *golden) command(f []string) {
+func (g *course) command(f []string) {
 	if len(f) == 0 || f[0] == "#" {
 		return
 	}
@@ -112,14 +104,14 @@ func (g *golden) command(f []string) {
 var kindNames = [...]string{"", "READ", "WRITE", "ackREAD", "nackREAD", "ackWRITE", "nackWRITE", "SKEWED", "PEEK", "peeked", "LEARN", "QUIT", "WRONGVIEW"}
 
 // ballot shows times since the script's beginning.
-func (g *golden) ballot(k Ballot) string {
+func (g *course) ballot(k Ballot) string {
 	if k == 0 {
 		return "0"
 	}
 	return fmt.Sprintf("%d.%d/%d", k.Time()-g.start0, k>>memberBits&(1<<seqBits-1), k.Member())
 }
 
-func (g *golden) show(o Op) string {
+func (g *course) show(o Op) string {
 	s := kindNames[o.Kind] + " " + g.ballot(o.Ballot)
 	switch o.Kind {
 	case NackRead, NackWrite:
@@ -132,7 +124,7 @@ func (g *golden) show(o Op) string {
 	return s
 }
 
-func (g *golden) value(v Value) (s string) {
+func (g *course) value(v Value) (s string) {
 	for _, h := range v {
 		s += fmt.Sprintf(" (%d until %d", h.Owner, h.Until-g.start0)
 		if h.Released {
@@ -146,7 +138,7 @@ func (g *golden) value(v Value) (s string) {
 	return s
 }
 
-func (g *golden) outcome(out Report) string {
+func (g *course) outcome(out Report) string {
 	switch out := out.(type) {
 	case Acquired:
 		return fmt.Sprintf("acquired %d, token %s, until %d", out.ID, g.ballot(Ballot(out.Token)), TimeOf(out.Until)-g.start0)

@@ -3,7 +3,6 @@ package file
 import (
 	"encoding/hex"
 	"errors"
-	goflag "flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -18,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tenure-lease/tenure/internal/host/register"
+	"github.com/tenure-lease/tenure/internal/lab/golden"
 )
 
 // noted is a file system that notes each call, and lets one fail.
@@ -382,19 +382,5 @@ func TestSystemCallsOfAStore(t *testing.T) {
 		fails = append(fails, fmt.Sprintf("%d to %d:%s", from, calls, last))
 		fmt.Fprintf(&got, "\nIf no call fails:%s\n\nOtherwise besides, if one fails of the calls\n%s\n\n", usual, strings.Join(fails, "\n"))
 	}
-	if goflag.Lookup("rewrite").Value.String() == "true" {
-		if err := os.WriteFile(file, []byte(got.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	kept, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := strings.Split(string(kept), "\n")
-	for i, line := range strings.Split(got.String(), "\n") {
-		if i >= len(want) || line != want[i] {
-			t.Fatalf("line %d is\n%s\nand %s has\n%s", i+1, line, file, want[min(i, len(want)-1)])
-		}
-	}
+	golden.Lines(t, file, got.String())
 }
