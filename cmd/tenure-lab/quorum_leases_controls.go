@@ -25,7 +25,7 @@ func longestWait(t widearea.Toll) float64 { return t.Held.Slowest / 1000 }
 // drawing is a figure to be.
 type drawing struct {
 	part, name string
-	picture    drawable
+	picture    chart.Picture
 }
 
 // controlDrawings are all figures of the paper's own protocol, and ours beside.

@@ -3,16 +3,12 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	"github.com/tenure-lease/tenure/internal/chart"
 	"github.com/tenure-lease/tenure/internal/lab/widearea"
 )
-
-// drawable is a chart of any kind.
-type drawable interface{ SVG(io.Writer) error }
 
 // figure is a picture, and in which part of the report it belongs.
 type figure struct {
@@ -37,7 +33,7 @@ const (
 
 // quorumLeasesFigures draws all that was measured.
 func quorumLeasesFigures(r widearea.Report) (figures []figure, err error) {
-	add := func(part, name string, picture drawable) {
+	add := func(part, name string, picture chart.Picture) {
 		var b bytes.Buffer
 		if e := picture.SVG(&b); e != nil && err == nil {
 			err = fmt.Errorf("draw %s: %w", name, e)

@@ -7,12 +7,16 @@ import (
 	"strings"
 	"testing"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
 	"github.com/tenure-lease/tenure/internal/cli"
 )
 
 // A server is measured beside another, in each case and run, and the page of it says how.
 func TestBenchServerBesideAnother(t *testing.T) {
 	at, beside := startServer(t), startServer(t)
+	others := keysOf(t, at, "kept")
 	page := filepath.Join(t.TempDir(), "page.html")
 	args := []string{"bench", "server", "--at", "etcd://" + at, "--beside", "http://" + beside, "--cases", "put-1,get-leader", "--clients", "2", "--runs", "2", "--duration", "30ms"}
 	got := jsonOf[serverBenched](t, append(args, "--report", page)...)
@@ -52,9 +56,35 @@ func TestBenchServerBesideAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if left := keysOf(t, at); !slices.Equal(left, others) {
+		t.Errorf("the keys are %q afterwards, want those that were there before, %q", left, others)
+	}
 	if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 5 || !strings.Contains(lines[0], "ops/s") || !strings.Contains(lines[2], "beside") {
 		t.Errorf("the table is\n%s\nwant a line for each case and server", out)
 	}
+}
+
+// keysOf puts some keys, and returns all that a server has.
+func keysOf(t *testing.T, addr string, put ...string) (keys []string) {
+	t.Helper()
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for _, key := range put {
+		if _, err := client.Put(t.Context(), key, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := client.Get(t.Context(), "", clientv3.WithFromKey(), clientv3.WithKeysOnly())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kv := range all.Kvs {
+		keys = append(keys, string(kv.Key))
+	}
+	return keys
 }
 
 // Alone a server is compared with nothing.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/compat/server"
+	"github.com/tenure-lease/tenure/internal/chart"
 	"github.com/tenure-lease/tenure/internal/load"
 )
 
@@ -90,7 +91,7 @@ func TestPlot(t *testing.T) {
 func svgOf(t *testing.T, medians []load.Result) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "plot.svg")
-	if err := writePlot(path, medians); err != nil {
+	if err := chart.Write(path, plot(medians)); err != nil {
 		t.Fatal(err)
 	}
 	svg, err := os.ReadFile(path)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenure-lease/tenure/compat/server"
 
+	"github.com/tenure-lease/tenure/internal/chart"
 	"github.com/tenure-lease/tenure/internal/load"
 )
 
@@ -67,7 +68,7 @@ func main() {
 			printReads(os.Stdout, medians)
 		}
 		if opt.plot != "" && err == nil {
-			err = writePlot(opt.plot, medians)
+			err = chart.Write(opt.plot, plot(medians))
 		}
 	}
 	if err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"strings"
 
 	"github.com/tenure-lease/tenure/compat/server"
@@ -31,17 +30,4 @@ func plot(medians []load.Result) chart.Ratios {
 		}
 	}
 	return c
-}
-
-// writePlot writes the picture to a file.
-func writePlot(path string, medians []load.Result) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	if err := plot(medians).SVG(f); err != nil {
-		f.Close()
-		return err
-	}
-	return f.Close()
 }

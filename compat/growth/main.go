@@ -79,7 +79,7 @@ func run(ctx context.Context, o options, out, progress io.Writer) error {
 			return fmt.Errorf("%s: %w", a.name, err)
 		}
 		if o.dir != "" {
-			if err := draw(filepath.Join(o.dir, "growth-"+a.name+".svg"), a, all[a.name]); err != nil {
+			if err := chart.Write(filepath.Join(o.dir, "growth-"+a.name+".svg"), drawn(a, all[a.name])); err != nil {
 				return err
 			}
 		}
@@ -87,8 +87,8 @@ func run(ctx context.Context, o options, out, progress io.Writer) error {
 	return json.NewEncoder(out).Encode(all)
 }
 
-// draw writes the picture of one axis: CPU by size, a line for each operation.
-func draw(path string, a axis, points []point) error {
+// drawn is the picture of one axis: CPU by size, a line for each operation.
+func drawn(a axis, points []point) chart.Chart {
 	c := chart.Chart{Title: "CPU of all members for one operation", X: a.label, Y: "µs"}
 	for _, p := range points {
 		if p.Micros == 0 {
@@ -101,24 +101,18 @@ func draw(path string, a axis, points []point) error {
 		}
 		c.Lines[i].Points = append(c.Lines[i].Points, [2]float64{float64(p.Size), p.Micros})
 	}
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	if err := c.SVG(f); err != nil {
-		f.Close()
-		return err
-	}
-	return f.Close()
+	return c
 }
 
-// cost measures a case, and tells it as the point of a size.
-func cost(ctx context.Context, l *load.Load, name string, size int, tell func(point)) error {
-	i := slices.IndexFunc(load.Cases, func(c load.Case) bool { return c.Name == name })
-	r, err := load.Cases[i].Run(ctx, l)
-	if err != nil {
-		return fmt.Errorf("%s at %d: %w", name, size, err)
+// costs measures some cases, and tells each as the point of a size.
+func costs(ctx context.Context, l *load.Load, size int, tell func(point), names ...string) error {
+	for _, name := range names {
+		i := slices.IndexFunc(load.Cases, func(c load.Case) bool { return c.Name == name })
+		r, err := load.Cases[i].Run(ctx, l)
+		if err != nil {
+			return fmt.Errorf("%s at %d: %w", name, size, err)
+		}
+		tell(point{Size: size, Line: name, Micros: float64(r.CPU.Nanoseconds()) / 1000})
 	}
-	tell(point{Size: size, Line: name, Micros: float64(r.CPU.Nanoseconds()) / 1000})
 	return nil
 }

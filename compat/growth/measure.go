@@ -28,10 +28,8 @@ func measureKeys(ctx context.Context, o options, sizes []int, tell func(point)) 
 		}
 		have, l.Keys = n, n
 		tell(point{Size: n, Line: "memory of a member", Bytes: c.memory()})
-		for _, name := range []string{"put", "get-leader"} {
-			if err := cost(ctx, l, name, n, tell); err != nil {
-				return err
-			}
+		if err := costs(ctx, l, n, tell, "put", "get-leader"); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -89,10 +87,8 @@ func measureLeases(ctx context.Context, o options, sizes []int, tell func(point)
 		}
 		have = n
 		tell(point{Size: n, Line: "memory of a member", Bytes: c.memory()})
-		for _, name := range []string{"grant", "keepalive-leader", "put"} {
-			if err := cost(ctx, l, name, n, tell); err != nil {
-				return err
-			}
+		if err := costs(ctx, l, n, tell, "grant", "keepalive-leader", "put"); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -120,11 +116,7 @@ func measureMembers(ctx context.Context, o options, sizes []int, tell func(point
 		if err != nil {
 			return err
 		}
-		for _, name := range []string{"put", "get-leader", "grant"} {
-			if err = cost(ctx, l, name, n, tell); err != nil {
-				break
-			}
-		}
+		err = costs(ctx, l, n, tell, "put", "get-leader", "grant")
 		c.stop()
 		if err != nil {
 			return err
@@ -141,11 +133,7 @@ func measureBytes(ctx context.Context, o options, sizes []int, tell func(point))
 			return err
 		}
 		l.Bytes, l.Keys, l.Clients = n, 100, usualClients/4
-		for _, name := range []string{"put", "get-leader"} {
-			if err = cost(ctx, l, name, n, tell); err != nil {
-				break
-			}
-		}
+		err = costs(ctx, l, n, tell, "put", "get-leader")
 		c.stop()
 		if err != nil {
 			return err
@@ -163,10 +151,8 @@ func measureClients(ctx context.Context, o options, sizes []int, tell func(point
 	defer c.stop()
 	for _, n := range sizes {
 		l.Clients = n
-		for _, name := range []string{"put", "get-leader", "keepalive-leader"} {
-			if err := cost(ctx, l, name, n, tell); err != nil {
-				return err
-			}
+		if err := costs(ctx, l, n, tell, "put", "get-leader", "keepalive-leader"); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -5,6 +5,8 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -141,5 +143,27 @@ func TestRatios(t *testing.T) {
 	}
 	if n := strings.Count(b.String(), "<rect"); n != 5 {
 		t.Errorf("it has %d rectangles, want the paper and a bar for each known factor", n)
+	}
+}
+
+// A picture is written to its file whole, and what stands in the way is told.
+func TestWrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.svg")
+	good := Ratios{Bars: []Ratio{{"double", 2}}}
+	if err := Write(path, good); err != nil {
+		t.Fatal(err)
+	}
+	var want bytes.Buffer
+	if err := good.SVG(&want); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want.Bytes()) {
+		t.Errorf("the file has %q, %v; want %q", got, err, want.Bytes())
+	}
+	if err := Write(path, Ratios{}); err == nil {
+		t.Error("a picture of nothing is written")
+	}
+	if err := Write(filepath.Join(path, "below"), good); err == nil {
+		t.Error("a picture is written below a file")
 	}
 }

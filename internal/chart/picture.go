@@ -3,8 +3,10 @@ package chart
 import (
 	"bufio"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 )
 
@@ -18,6 +20,18 @@ var colors = []string{"#3574e2", "#e2703a", "#2a9d8f", "#b5489c", "#8a7a1f", "#6
 const style = `text{font:12px ui-sans-serif,system-ui,sans-serif;fill:#23272e}.title{font-size:15px;font-weight:600}
 .paper{fill:#fff}.grid{stroke:#dfe3e8}.error{stroke:#23272e}path{fill:none;stroke-width:2}
 @media(prefers-color-scheme:dark){text{fill:#d9dee6}.paper{fill:#15181d}.grid{stroke:#323943}.error{stroke:#d9dee6}}`
+
+// Picture is what this package draws.
+type Picture interface{ SVG(io.Writer) error }
+
+// Write writes a picture to a file.
+func Write(path string, p Picture) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(p.SVG(f), f.Close())
+}
 
 // picture is an SVG that is being written.
 type picture struct{ out *bufio.Writer }

@@ -27,8 +27,11 @@ func (p Plan) Steps() int { return p.Runs * len(p.Cases) * len(p.Targets) }
 
 // Run measures, and tells each result as it comes. One target follows the other within a case, and the
 // order turns from run to run. It returns what it has if one fails or the context ends. The keys are
-// deleted in any case.
+// deleted in any case, so they want a prefix.
 func (p Plan) Run(ctx context.Context, tell func(Result)) (results []Result, err error) {
+	if p.Prefix == "" {
+		return nil, errNoPrefix
+	}
 	for _, t := range p.Targets {
 		defer func() {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*DialTimeout)

@@ -131,6 +131,21 @@ func TestPlanTellsKeysThatAreLeft(t *testing.T) {
 	}
 }
 
+// Without a prefix nothing is measured, and nothing deleted: the keys would be everybody's.
+func TestNoPrefixDeletesNothing(t *testing.T) {
+	s := &still{members: 1}
+	p := Plan{Targets: []NamedTarget{{"one", s}}, Runs: 1, Cases: []Case{{Name: "put", Run: func(context.Context, *Load) (Result, error) {
+		t.Error("a case is measured without a prefix")
+		return Result{}, nil
+	}}}}
+	if _, err := p.Run(t.Context(), func(Result) {}); !errors.Is(err, errNoPrefix) {
+		t.Errorf("a plan without a prefix returns %v, want it refused", err)
+	}
+	if err := p.load(p.Targets[0]).Clean(t.Context()); !errors.Is(err, errNoPrefix) || len(s.asked) > 0 {
+		t.Errorf("cleaning without a prefix returns %v and asks members %v, want nothing deleted", err, s.asked)
+	}
+}
+
 // Words choose cases by a part of their names; one that chooses none is not taken.
 func TestNamed(t *testing.T) {
 	names := func(cases []Case) (list []string) {

@@ -3,6 +3,7 @@ package load
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -85,8 +86,14 @@ func (l *Load) value() string { return strings.Repeat("v", cmp.Or(l.Bytes, len(V
 // key is the ith key.
 func (l *Load) key(i int) string { return fmt.Sprintf("%s%08d", l.Prefix, i) }
 
-// Clean deletes the keys of all cases.
+// errNoPrefix is for a load whose keys would be mixed with those of others, which Clean would delete.
+var errNoPrefix = errors.New("the keys of a load want a prefix of their own")
+
+// Clean deletes the keys of all cases. Without a prefix it deletes nothing.
 func (l *Load) Clean(ctx context.Context) error {
+	if l.Prefix == "" {
+		return errNoPrefix
+	}
 	c, err := l.Connect(l.Leader())
 	if err != nil {
 		return err

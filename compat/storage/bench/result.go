@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tenure-lease/tenure/internal/load"
 )
 
 // result is a variant of a part in one run, or the medians of several. Values that were not
@@ -23,12 +25,12 @@ type result struct {
 }
 
 func (r result) String() string {
-	parts := []string{fmt.Sprintf("%-9s %-13s %s", r.Part, r.Variant, brief(r.Took))}
+	parts := []string{fmt.Sprintf("%-9s %-13s %s", r.Part, r.Variant, load.Brief(r.Took))}
 	if r.Process > 0 {
-		parts = append(parts, "process "+brief(r.Process))
+		parts = append(parts, "process "+load.Brief(r.Process))
 	}
 	if r.CPU > 0 {
-		parts = append(parts, "CPU "+brief(r.CPU))
+		parts = append(parts, "CPU "+load.Brief(r.CPU))
 	}
 	return strings.Join(parts, "  ")
 }
@@ -87,18 +89,4 @@ func ratio(a, b float64) float64 {
 		return 0
 	}
 	return a / b
-}
-
-// brief prints a duration with three digits.
-func brief(d time.Duration) string {
-	switch {
-	case d == 0:
-		return ""
-	case d >= time.Second:
-		return d.Round(10 * time.Millisecond).String()
-	case d >= time.Millisecond:
-		return d.Round(10 * time.Microsecond).String()
-	default:
-		return d.Round(100 * time.Nanosecond).String()
-	}
 }

@@ -3,12 +3,12 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/chart"
+	"github.com/tenure-lease/tenure/internal/load"
 )
 
 func table(w io.Writer, medians []result) {
@@ -24,8 +24,8 @@ func table(w io.Writer, medians []result) {
 		}
 		last = r.Part
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", name, r.Variant,
-			brief(r.Took), times(base, r, base.Took, r.Took), brief(r.Process), times(base, r, base.Process, r.Process),
-			brief(r.CPU), times(base, r, base.CPU, r.CPU),
+			load.Brief(r.Took), times(base, r, base.Took, r.Took), load.Brief(r.Process), times(base, r, base.Process, r.Process),
+			load.Brief(r.CPU), times(base, r, base.CPU, r.CPU),
 			number(r.Reads), number(r.ReadBytes), number(r.Writes), number(r.WrittenBytes), number(r.Others), number(r.Batches))
 	}
 }
@@ -65,13 +65,5 @@ func draw(path string, medians []result) error {
 			c.Lines = append(c.Lines, line)
 		}
 	}
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	if err := c.SVG(f); err != nil {
-		f.Close()
-		return err
-	}
-	return f.Close()
+	return chart.Write(path, c)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
-// heartbeats tells whether this member, while it leads, sends its heartbeats in time.
+// heartbeats counts those that this member, while it leads, sends late.
 type heartbeats struct {
 	late atomic.Uint64
 
