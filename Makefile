@@ -38,7 +38,7 @@ test: ## all tests of the main module
 
 # Packages with goroutines; the pure ones have nothing to race with, but kv's
 # readers run beside its writer.
-RACE := $(shell go list ./... | grep -E '/(kv|broadcast|clock|driver|register|wal|peer|watch|node|etcdapi|server|engine|holder|leasetest|fence|cli|cmd|examples)(/|$$)|/tenure$$|/lab/sim$$')
+RACE := $(shell go list ./... | grep -E '/(kv|broadcast|clock|driver|register|wal|peer|quietlog|watch|node|etcdapi|server|engine|holder|leasetest|fence|cli|cmd|examples)(/|$$)|/tenure$$|/lab/sim$$')
 # Some take so long under it that only `make nightly` runs them.
 SLOW ?= $(foreach p,$(RACE),$(if $(findstring /examples/,$p),$p)) %/holder/etcd %/holder/flease %/register/redis %/cmd/tenure %/cmd/tenure-lab %/register/file %/node
 race: ## race detector on the packages with goroutines; SLOW= leaves nothing out

@@ -68,6 +68,6 @@ func (t *Transport) answer(conn net.Conn, by *Guest) {
 		}
 	}
 	if err != nil {
-		t.refusals.log(t.cfg.Logger, "peer: a question was not answered", "from", conn.RemoteAddr(), "error", err)
+		t.refusals.Warn(t.cfg.Logger, "peer: a question was not answered", "from", conn.RemoteAddr(), "error", err)
 	}
 }

@@ -1,9 +1,7 @@
 package peer
 
 import (
-	"log/slog"
 	"sync"
-	"time"
 )
 
 // events runs callbacks one after the other on a goroutine of its own, so that
@@ -53,24 +51,4 @@ func nudge(c chan struct{}) {
 	case c <- struct{}{}:
 	default:
 	}
-}
-
-// quietLog keeps strangers from flooding the log: a line a second at most.
-type quietLog struct {
-	mu      sync.Mutex
-	last    time.Time
-	skipped int
-}
-
-func (q *quietLog) log(l *slog.Logger, msg string, args ...any) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if now := time.Now(); now.Sub(q.last) < time.Second {
-		q.skipped++
-		return
-	} else {
-		q.last = now
-	}
-	l.Warn(msg, append(args, "similar lines left out", q.skipped)...)
-	q.skipped = 0
 }

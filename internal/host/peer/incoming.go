@@ -29,7 +29,7 @@ func (t *Transport) serve(by *Guest) {
 	conn, r, h, err := t.welcome(by)
 	if err != nil {
 		if t.ctx.Err() == nil {
-			t.refusals.log(t.cfg.Logger, "peer: connection refused", "from", raw.RemoteAddr(), "member", hex(h.from), "error", err)
+			t.refusals.Warn(t.cfg.Logger, "peer: connection refused", "from", raw.RemoteAddr(), "member", hex(h.from), "error", err)
 		}
 		return
 	}
@@ -53,7 +53,7 @@ func (t *Transport) serve(by *Guest) {
 		done:     make(chan struct{}),
 	}
 	if err := t.admit(conn, r, in); err != nil {
-		t.refusals.log(t.cfg.Logger, "peer: connection refused", "from", raw.RemoteAddr(), "member", hex(h.from), "error", err)
+		t.refusals.Warn(t.cfg.Logger, "peer: connection refused", "from", raw.RemoteAddr(), "member", hex(h.from), "error", err)
 		return
 	}
 	err = r.receive(conn, in)

@@ -5,35 +5,14 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/machine"
 )
-
-// However many strangers come, the log has a line a second about them, and counts the others.
-func TestOneLineASecondAboutStrangers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		var q quietLog
-		l := slog.New(slog.NewTextHandler(&out, nil))
-		for range 2500 {
-			q.log(l, "a stranger")
-			time.Sleep(time.Millisecond)
-		}
-		if n := strings.Count(out.String(), "\n"); n != 3 {
-			t.Errorf("%d lines in 2.5 s, want one a second", n)
-		}
-		if n := strings.Count(out.String(), `"similar lines left out"=999`); n != 2 {
-			t.Errorf("the lines that were left out are not counted:\n%s", &out)
-		}
-	})
-}
 
 // An asker that does not read the answer keeps nobody else from being answered, and is put
 // out in time.

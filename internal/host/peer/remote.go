@@ -61,7 +61,7 @@ func (r *remote) send(msg []byte) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(msg)+binary.MaxVarintLen32 > cfg.FrameBytesMax {
-		r.t.refusals.log(cfg.Logger, "peer: a message is larger than a frame may be and was dropped", "bytes", len(msg), "limit", cfg.FrameBytesMax)
+		r.t.refusals.Warn(cfg.Logger, "peer: a message is larger than a frame may be and was dropped", "bytes", len(msg), "limit", cfg.FrameBytesMax)
 		r.lose(1)
 		return false
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tenure-lease/tenure/internal/host/quietlog"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -21,7 +22,7 @@ type Transport struct {
 	instance uint64 // tells this process from another with the same id
 	start    time.Time
 	events   *events
-	refusals quietLog
+	refusals quietlog.Log
 	guests   Guests
 
 	answering chan struct{} // has room for the questions that are being answered
@@ -172,7 +173,7 @@ func (t *Transport) accept() {
 			}
 			return
 		case err != nil: // out of file descriptors, or the like
-			t.refusals.log(t.cfg.Logger, "peer: cannot accept connections", "error", err)
+			t.refusals.Warn(t.cfg.Logger, "peer: cannot accept connections", "error", err)
 			if sleep(t.ctx, 100*time.Millisecond) != nil {
 				return
 			}
@@ -183,7 +184,7 @@ func (t *Transport) accept() {
 		}
 		in, out := t.guests.Enter(c, t.guestsMax())
 		if out != nil {
-			t.refusals.log(t.cfg.Logger, "peer: too many unfinished handshakes, connection dropped", "from", out.conn.RemoteAddr())
+			t.refusals.Warn(t.cfg.Logger, "peer: too many unfinished handshakes, connection dropped", "from", out.conn.RemoteAddr())
 		}
 		t.wg.Go(func() {
 			defer t.drop(c)

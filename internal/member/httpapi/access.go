@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/tenure-lease/tenure/internal/host/quietlog"
 )
 
 // anyOf reports whether a list has a value. An empty one has all, and so has one with an asterisk.
@@ -14,11 +16,12 @@ func anyOf(list []string, value string) bool {
 }
 
 // guarded answers requests that browsers may be made to send by pages of others: those without TLS
-// for hosts that are not whitelisted, and those of other origins.
+// for hosts that are not whitelisted, and those of other origins. However many are refused, the log has a line a second about each kind.
 func guarded(c Config, next http.Handler) http.Handler {
+	var strangeHosts, commonNames quietlog.Log
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if host := hostname(r); r.TLS == nil && !anyOf(c.Hosts, host) {
-			c.Logger.Warn("an HTTP request for a host that is not whitelisted was refused", "host", host)
+			strangeHosts.Warn(c.Logger, "an HTTP request for a host that is not whitelisted was refused", "host", host)
 			http.Error(w, fmt.Sprintf("tenure: there is no host %q here. A page in a browser may have been made to ask for it (DNS rebinding, CVE-2018-5702).\n"+
 				"Use TLS, or name the host: tenure serve --host-whitelist %q", host, host), http.StatusMisdirectedRequest)
 			return
@@ -28,7 +31,7 @@ func guarded(c Config, next http.Handler) http.Handler {
 			r.URL.Path = "/v3/" + rest
 		}
 		if strings.HasPrefix(r.URL.Path, "/v3/") && c.Users != nil && c.Users() && named(r) {
-			c.Logger.Warn("a request to the API in JSON was refused: the common name of its certificate is no user there", "from", r.RemoteAddr)
+			commonNames.Warn(c.Logger, "a request to the API in JSON was refused: the common name of its certificate is no user there", "from", r.RemoteAddr)
 			http.Error(w, "tenure: the common name of a certificate is no user at the gateway; send a token, from a client whose certificate has none", http.StatusBadRequest)
 			return
 		}

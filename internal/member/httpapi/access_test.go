@@ -11,6 +11,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func served(t *testing.T, c Config, edit func(*http.Request)) *httptest.ResponseRecorder {
@@ -95,6 +97,30 @@ func TestNamesOfCertificatesAreNoUsers(t *testing.T) {
 		if told := strings.Contains(log.String(), "the common name of its certificate is no user there"); told != (c.status == 400) {
 			t.Errorf("%s by a certificate, users %v, is answered by %d, and the log is %q", c.path, c.users, w.Code, &log)
 		}
+	}
+}
+
+// However often a client is refused, the log has a line a second about it.
+func TestRefusedRequestsDoNotFillTheLog(t *testing.T) {
+	named := &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{{Subject: pkix.Name{CommonName: "root"}}}}}
+	for line, edit := range map[string]func(*http.Request){
+		"for a host that is not whitelisted": func(r *http.Request) { r.Host = "evil" },
+		"to the API in JSON was refused":     func(r *http.Request) { r.URL.Path, r.TLS = "/v3/kv/range", named },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			c := Config{Hosts: []string{"a"}, Users: func() bool { return true }, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+			h := guarded(c, http.NotFoundHandler())
+			for range 25 {
+				r := httptest.NewRequest(http.MethodGet, "/version", nil)
+				edit(r)
+				h.ServeHTTP(httptest.NewRecorder(), r)
+				time.Sleep(100 * time.Millisecond)
+			}
+			if n := strings.Count(log.String(), line); n != 3 {
+				t.Errorf("%d lines about requests %s in 2.5 s, want one a second", n, line)
+			}
+		})
 	}
 }
 

@@ -5,23 +5,16 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"sync"
 	"syscall"
-	"time"
-)
 
-// refusedPause is the least time between two lines about connections that were refused.
-const refusedPause = time.Second
+	"github.com/tenure-lease/tenure/internal/host/quietlog"
+)
 
 // refusals tell the log of connections of clients that were refused in their TLS handshake, one line a second: a
 // certificate that has expired keeps all clients away, and the member is where its operator looks.
 type refusals struct {
 	logger *slog.Logger
-	now    func() time.Time
-
-	mu      sync.Mutex
-	last    time.Time
-	skipped int
+	quiet  quietlog.Log
 }
 
 // tell tells of one connection, unless nobody refused it: a probe connects and closes, and a member that stops closes.
@@ -31,14 +24,5 @@ func (r *refusals) tell(c net.Conn, err error) {
 			return
 		}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := r.now()
-	if !r.last.IsZero() && now.Sub(r.last) < refusedPause {
-		r.skipped++
-		return
-	}
-	r.logger.Warn("a connection of a client was refused", "from", c.RemoteAddr(), "at", c.LocalAddr(),
-		"error", "TLS handshake: "+err.Error(), "similar lines left out", r.skipped)
-	r.last, r.skipped = now, 0
+	r.quiet.Warn(r.logger, "a connection of a client was refused", "from", c.RemoteAddr(), "at", c.LocalAddr(), "error", "TLS handshake: "+err.Error())
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -58,32 +59,33 @@ func TestARefusedClientIsTold(t *testing.T) {
 
 // However many are refused, a second has one line; connections that were only closed have none.
 func TestRefusedClientsHaveALineASecond(t *testing.T) {
-	log := make(written, 100)
-	now := time.Unix(1000, 0)
-	r := &refusals{logger: log.logger(), now: func() time.Time { return now }}
-	here, there := net.Pipe()
-	defer here.Close()
-	defer there.Close()
-	for _, err := range []error{io.EOF, net.ErrClosed, io.ErrClosedPipe, fmt.Errorf("read: %w", syscall.ECONNRESET), syscall.EPIPE} {
-		r.tell(here, err)
-	}
-	if len(log) > 0 {
-		t.Errorf("a connection that was only closed is told: %s", <-log)
-	}
-	bad := errors.New("remote error: bad certificate")
-	for range 3 {
+	synctest.Test(t, func(t *testing.T) {
+		log := make(written, 100)
+		r := &refusals{logger: log.logger()}
+		here, there := net.Pipe()
+		defer here.Close()
+		defer there.Close()
+		for _, err := range []error{io.EOF, net.ErrClosed, io.ErrClosedPipe, fmt.Errorf("read: %w", syscall.ECONNRESET), syscall.EPIPE} {
+			r.tell(here, err)
+		}
+		if len(log) > 0 {
+			t.Errorf("a connection that was only closed is told: %s", <-log)
+		}
+		bad := errors.New("remote error: bad certificate")
+		for range 3 {
+			r.tell(here, bad)
+		}
+		if len(log) != 1 {
+			t.Fatalf("%d lines of three refusals at one moment, want one", len(log))
+		}
+		<-log
+		time.Sleep(time.Second)
 		r.tell(here, bad)
-	}
-	if len(log) != 1 {
-		t.Fatalf("%d lines of three refusals at one moment, want one", len(log))
-	}
-	<-log
-	now = now.Add(time.Second)
-	r.tell(here, bad)
-	if len(log) != 1 {
-		t.Fatalf("%d lines a second later, want one", len(log))
-	}
-	if got := <-log; !strings.Contains(got, `"similar lines left out"=2`) {
-		t.Errorf("a second later the log does not tell of the two between: %s", got)
-	}
+		if len(log) != 1 {
+			t.Fatalf("%d lines a second later, want one", len(log))
+		}
+		if got := <-log; !strings.Contains(got, `"similar lines left out"=2`) {
+			t.Errorf("a second later the log does not tell of the two between: %s", got)
+		}
+	})
 }

@@ -186,7 +186,7 @@ func Start(cfg Config) (_ *Server, err error) {
 		})
 	})
 	calls := newLane()
-	refused := &refusals{logger: s.logger, now: time.Now}
+	refused := &refusals{logger: s.logger}
 	clients := func(tls *tls.Config) *port {
 		p := &port{
 			tls: negotiating(tls), strangers: &s.strangers, refused: refused, patience: patience, firstCall: firstCall,
