@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenure-lease/tenure/internal/lab/patience"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"go.uber.org/goleak"
 )
@@ -120,12 +121,12 @@ func (m *member) Close() (err error) {
 		defer close(closed)
 		err = m.Transport.Close()
 	}()
-	late, stop := inVain(m.t)
+	late, stop := patience.Begin(m.t)
 	defer stop()
 	select {
 	case <-closed:
 		return err
-	case <-late:
+	case <-late.Done():
 		m.t.Error("long after it was to close, a transport waits for something that goes on")
 		return errors.New("the transport does not close")
 	}
@@ -162,10 +163,10 @@ func newCluster(t testing.TB, n int, tm timing, change func(id machine.NodeID, c
 // waitFor waits until done is true; m.mu is held when it is called.
 func (m *member) waitFor(what string, done func() bool) {
 	m.t.Helper()
-	late, stop := inVain(m.t)
+	late, stop := patience.Begin(m.t)
 	defer stop()
 	go func() {
-		<-late
+		<-late.Done()
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.cond.Broadcast()
@@ -174,7 +175,7 @@ func (m *member) waitFor(what string, done func() bool) {
 	defer m.mu.Unlock()
 	for !done() {
 		select {
-		case <-late:
+		case <-late.Done():
 			m.t.Fatalf("waited in vain for %s; events %v, log:\n%s", what, m.events, m.log)
 		default:
 		}
@@ -224,11 +225,11 @@ func poll(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	late, stop := inVain(t)
+	late, stop := patience.Begin(t)
 	defer stop()
 	for !done() {
 		select {
-		case <-late:
+		case <-late.Done():
 			t.Fatalf("waited in vain for %s", what)
 		case <-tick.C:
 		}

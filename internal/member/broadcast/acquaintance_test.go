@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"testing"
 
+	"github.com/tenure-lease/tenure/internal/lab/patience"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -31,5 +32,5 @@ func (n *Node) acquaint(t testing.TB, others ...machine.NodeID) {
 		})
 	}
 	t.Helper()
-	Within(t, n.counts, "the member takes part")
+	patience.Within(t, n.counts, "the member takes part")
 }

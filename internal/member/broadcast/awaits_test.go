@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenure-lease/tenure/internal/lab/patience"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -34,7 +35,7 @@ func TestTheLogSaysWhomANewDirectoryWaitsFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer n.Close()
-		until(t, tt.what+" says whom it waits for", func() bool { return log.has(`"waits for"="[2 3]"`) })
+		patience.Until(t, tt.what+" says whom it waits for", func() bool { return log.has(`"waits for"="[2 3]"`) })
 		for _, want := range []string{tt.line, tt.needed} {
 			if !log.has(want) {
 				t.Errorf("%s that nobody has noted does not say %q", tt.what, want)
@@ -45,6 +46,6 @@ func TestTheLogSaysWhomANewDirectoryWaitsFor(t *testing.T) {
 			t.Errorf("%s that nobody has noted says that it takes part", tt.what)
 		}
 		n.acquaint(t, 2, 3)
-		until(t, tt.what+" that both have noted says that it takes part", func() bool { return log.has(begins) })
+		patience.Until(t, tt.what+" that both have noted says that it takes part", func() bool { return log.has(begins) })
 	}
 }

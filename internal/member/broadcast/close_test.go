@@ -13,6 +13,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/peer"
 	"github.com/tenure-lease/tenure/internal/host/wal"
 	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
+	"github.com/tenure-lease/tenure/internal/lab/patience"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -60,19 +61,19 @@ func TestTransfersLeaveNoFileOpen(t *testing.T) {
 			if !errors.Is(err, peer.ErrUnknownMember) {
 				t.Errorf("a transfer for nobody, from %d on: got %v, want ErrUnknownMember", from, err)
 			}
-		case <-Soon(t).Done():
+		case <-patience.Soon(t).Done():
 			t.Fatalf("a transfer for nobody, from %d on, is written for ever", from)
 		}
 		want("a transfer that cannot be sent")
 	}
-	for _, err := range n.Deliver(Soon(t), 12) {
+	for _, err := range n.Deliver(patience.Soon(t), 12) {
 		if err != nil {
 			t.Error(err)
 		}
 		break
 	}
 	want("a delivery that nobody goes on with")
-	for _, err := range n.Deliver(Soon(t), 3) {
+	for _, err := range n.Deliver(patience.Soon(t), 3) {
 		if !errors.Is(err, ErrTrimmed) {
 			t.Errorf("what is trimmed: got %v, want ErrTrimmed", err)
 		}
@@ -97,11 +98,11 @@ func TestNobodyWaitsForRoomInAMemberThatEnds(t *testing.T) {
 		close(waits)
 		n.awaitRoom()
 	}()
-	Within(t, waits, "it waits")
+	patience.Within(t, waits, "it waits")
 	n.fail(ErrClosed) // which takes the lock that the waiting call has given up
 	select {
 	case <-gone:
-	case <-Soon(t).Done():
+	case <-patience.Soon(t).Done():
 		t.Error("the member has ended, and somebody waits for room in its memory")
 	}
 	n.mu.Lock()
@@ -221,7 +222,7 @@ func TestCloseWaitsForATrim(t *testing.T) {
 	n.keeping.Lock()
 	closed := make(chan error, 1)
 	go func() { closed <- n.Close() }()
-	Within(t, n.ctx.Done(), "the member ends")
+	patience.Within(t, n.ctx.Done(), "the member ends")
 	select {
 	case err := <-closed:
 		t.Errorf("Close did not wait for a Trim: %v", err)
@@ -232,7 +233,7 @@ func TestCloseWaitsForATrim(t *testing.T) {
 		t.Errorf("while a Trim is under way the history does not take a record: %v", err)
 	}
 	n.keeping.Unlock()
-	if err := Within(t, closed, "Close returns"); err != nil {
+	if err := patience.Within(t, closed, "Close returns"); err != nil {
 		t.Error(err)
 	}
 }
@@ -244,7 +245,7 @@ func TestCloseWaitsForItsWork(t *testing.T) {
 	n.work.Go(func() { <-ends })
 	closed := make(chan error, 1)
 	go func() { closed <- n.Close() }()
-	Within(t, n.ctx.Done(), "the member ends")
+	patience.Within(t, n.ctx.Done(), "the member ends")
 	select {
 	case err := <-closed:
 		t.Errorf("Close did not wait for what works for the member: %v", err)
@@ -256,7 +257,7 @@ func TestCloseWaitsForItsWork(t *testing.T) {
 		t.Errorf("while something works for the member the history does not take a message: %v", err)
 	}
 	close(ends)
-	if err := Within(t, closed, "Close returns"); err != nil {
+	if err := patience.Within(t, closed, "Close returns"); err != nil {
 		t.Error(err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/wal"
 	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
 	"github.com/tenure-lease/tenure/internal/lab/golden"
+	"github.com/tenure-lease/tenure/internal/lab/patience"
 	"github.com/tenure-lease/tenure/internal/lab/world"
 	"github.com/tenure-lease/tenure/internal/lab/world/network"
 	"github.com/tenure-lease/tenure/internal/machine"
@@ -107,7 +108,7 @@ func (c *companyOf) start(cfg broadcast.Config) *broadcast.Node {
 // stop ends a member as one that is closed, or whose process is killed.
 func (c *companyOf) stop(id machine.NodeID) {
 	h := c.hosts[id]
-	if err := broadcast.Returns(c.t, "Close", h.node.Close); err != nil {
+	if err := patience.Returns(c.t, "Close", h.node.Close); err != nil {
 		c.say("member %d closes with %v", id, err)
 	}
 	h.node = nil

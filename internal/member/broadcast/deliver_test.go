@@ -14,6 +14,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/core/abcast"
 	"github.com/tenure-lease/tenure/internal/host/driver"
 	"github.com/tenure-lease/tenure/internal/host/peer"
+	"github.com/tenure-lease/tenure/internal/lab/patience"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -58,7 +59,7 @@ func TestWhatIsDelivered(t *testing.T) {
 			if !reflect.DeepEqual(e, machine.Envelope{From: 2, To: 1, Body: want}) {
 				t.Errorf("the machine hears %+v, want %+v of member 2", e, want)
 			}
-		case <-Soon(t).Done():
+		case <-patience.Soon(t).Done():
 			t.Fatalf("the machine does not hear %+v", want)
 		}
 	}
@@ -93,7 +94,7 @@ func TestAMemberThatCanBeReached(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer two.Close()
-	until(t, "member 2, which can be reached now, hears an introduction", introduced.Load)
+	patience.Until(t, "member 2, which can be reached now, hears an introduction", introduced.Load)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.outBy[2] || !n.outBy[3] {
@@ -104,7 +105,7 @@ func TestAMemberThatCanBeReached(t *testing.T) {
 // A caller that gives up at the moment at which its message is ordered hears of that.
 func TestAnOutcomeIsNotLost(t *testing.T) {
 	n := minority(t)
-	ctx, cancel := context.WithCancel(Soon(t))
+	ctx, cancel := context.WithCancel(patience.Soon(t))
 	cancel()
 	why := errors.New("impossible")
 	for _, want := range []outcome{{position: 7}, {err: why}} {
@@ -121,7 +122,7 @@ func TestAnOutcomeIsNotLost(t *testing.T) {
 // Messages from position 0 on are all messages: there is none at 0.
 func TestDeliveryFromNothingIsFromTheFirst(t *testing.T) {
 	n, _ := aloneOn(t, 2)
-	for m, err := range n.Deliver(Soon(t), 0) {
+	for m, err := range n.Deliver(patience.Soon(t), 0) {
 		if err != nil || m.Position != 1 {
 			t.Errorf("from 0 on the first message is at %d, %v; want 1", m.Position, err)
 		}

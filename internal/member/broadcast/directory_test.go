@@ -15,6 +15,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
 	"github.com/tenure-lease/tenure/internal/lab/bubble"
 	"github.com/tenure-lease/tenure/internal/lab/golden"
+	"github.com/tenure-lease/tenure/internal/lab/patience"
 )
 
 // calls are the calls of a disk in one life of a directory, each at its time.
@@ -76,9 +77,9 @@ func lifeOfADirectory(t *testing.T, fails int) (all []string, outcome string) {
 				n.ram+Position(len(n.log)), len(n.log), n.bytes, n.ram, trimmed, last, n.journal.log.FirstSeq(), n.journal.log.LastSeq(), n.journal.mark.Load(), n.journal.self.N, n.seq)
 		}
 		broadcasts := func(payload []byte) func() error {
-			return func() error { _, err := n.Broadcast(Soon(t), payload); return err }
+			return func() error { _, err := n.Broadcast(patience.Soon(t), payload); return err }
 		}
-		ends := func() error { err := Returns(t, "Close", n.Close); return err }
+		ends := func() error { err := patience.Returns(t, "Close", n.Close); return err }
 		over, ended := false, false
 		for _, step := range []struct {
 			name string
@@ -101,7 +102,7 @@ func lifeOfADirectory(t *testing.T, fails int) (all []string, outcome string) {
 			{"two seconds", func() error { time.Sleep(2 * time.Second); return nil }},
 			{"deliver", func() error {
 				var got []Position
-				for m, err := range n.Deliver(Soon(t), 4) {
+				for m, err := range n.Deliver(patience.Soon(t), 4) {
 					if err != nil {
 						return err
 					}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tenure-lease/tenure/internal/core/abcast"
+	"github.com/tenure-lease/tenure/internal/lab/patience"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -14,7 +15,7 @@ import (
 // was sent.
 func TestWhoLeavesHearsItsReason(t *testing.T) {
 	why := errors.New("the operator has left")
-	ctx, leave := context.WithCancelCause(Soon(t))
+	ctx, leave := context.WithCancelCause(patience.Soon(t))
 	leave(why)
 	n := minority(t)
 	takesPart := n.counts
@@ -29,16 +30,16 @@ func TestWhoLeavesHearsItsReason(t *testing.T) {
 		break
 	}
 	n.counts = make(chan struct{}) // as that of a directory that too few have noted
-	later, leave := context.WithCancelCause(Soon(t))
+	later, leave := context.WithCancelCause(patience.Soon(t))
 	awaited := awaitedContext{later, make(chan struct{}, 9)}
 	failed := make(chan error, 1)
 	go func() {
 		_, err := n.Broadcast(awaited, []byte("x"))
 		failed <- err
 	}()
-	Within(t, awaited.done, "the call waits")
+	patience.Within(t, awaited.done, "the call waits")
 	leave(why)
-	if err := Within(t, failed, "the call returns"); !errors.Is(err, why) || errors.Is(err, ErrUnknown) {
+	if err := patience.Within(t, failed, "the call returns"); !errors.Is(err, why) || errors.Is(err, ErrUnknown) {
 		t.Errorf("it leaves before the member takes part: got %v, want %v, and no doubt", err, why)
 	}
 	n.counts = takesPart
@@ -60,12 +61,12 @@ func TestTheEndComesFirst(t *testing.T) {
 		n.end(tt.ends)
 		n.mu.Unlock()
 		for range 20 { // whether it is its end or its group that it looks at first is a matter of chance
-			if _, err := n.Broadcast(Soon(t), []byte("x")); !errors.Is(err, tt.ends) || errors.Is(err, ErrUnknown) {
+			if _, err := n.Broadcast(patience.Soon(t), []byte("x")); !errors.Is(err, tt.ends) || errors.Is(err, ErrUnknown) {
 				t.Errorf("%s has ended: got %v, want %v, and no doubt", what, err, tt.ends)
 				break
 			}
 		}
-		for _, err := range n.Deliver(Soon(t), 1) {
+		for _, err := range n.Deliver(patience.Soon(t), 1) {
 			if !errors.Is(err, tt.ends) {
 				t.Errorf("%s has ended: Deliver gives %v, want %v", what, err, tt.ends)
 			}
@@ -81,10 +82,10 @@ func TestTheEndComesFirst(t *testing.T) {
 // counts. One with a number of its client is for the protocol to judge: it may have been ordered before.
 func TestRoomForAMessage(t *testing.T) {
 	n := minorityOf(t, map[machine.NodeID]string{2: "127.0.0.1:1"}, slog.New(slog.DiscardHandler), func(c *Config) { c.PendingBytes = 1 << 20 })
-	ctx, leave := context.WithCancel(Soon(t))
+	ctx, leave := context.WithCancel(patience.Soon(t))
 	defer leave()
 	go n.Broadcast(ctx, make([]byte, 600<<10))
-	until(t, "a message waits to be ordered", func() bool { return n.waiters() == 1 })
+	patience.Until(t, "a message waits to be ordered", func() bool { return n.waiters() == 1 })
 	n.driver.Do(func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/host/wal"
 	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
+	"github.com/tenure-lease/tenure/internal/lab/patience"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/member/broadcast"
 )
@@ -122,7 +123,7 @@ func TestDiskFails(t *testing.T) {
 			disks[broken].Crash(rand.New(rand.NewPCG(1, 1)))
 			f.on.Store(nil)
 			g.start(broken, nil)
-			if err := broadcast.Within(t, after, "the call behind the fault returns"); err != nil {
+			if err := patience.Within(t, after, "the call behind the fault returns"); err != nil {
 				t.Fatalf("a broadcast at member %d, when the other is back: %v", well, err)
 			}
 			g.start(away, nil)

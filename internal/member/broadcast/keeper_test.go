@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/host/wal"
 	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
+	"github.com/tenure-lease/tenure/internal/lab/patience"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/member/broadcast"
 )
@@ -34,7 +35,7 @@ func TestSlowSnapshot(t *testing.T) {
 			return nil
 		})
 	}()
-	broadcast.Within(t, begun, "the snapshot is being written")
+	patience.Within(t, begun, "the snapshot is being written")
 	const more = 100 // many times what memory may have: it would be full
 	for i := range more {
 		g.broadcast(1, fmt.Sprint(i+6))
@@ -56,8 +57,8 @@ func TestSlowSnapshot(t *testing.T) {
 	default:
 	}
 	close(goOn)
-	broadcast.Within(t, closed, "Close returns")
-	if err := broadcast.Within(t, done, "the call returns"); err != nil && !errors.Is(err, broadcast.ErrClosed) {
+	patience.Within(t, closed, "Close returns")
+	if err := patience.Within(t, done, "the call returns"); err != nil && !errors.Is(err, broadcast.ErrClosed) {
 		t.Error(err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/core/abcast"
 	"github.com/tenure-lease/tenure/internal/host/wal"
 	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
+	"github.com/tenure-lease/tenure/internal/lab/patience"
 )
 
 // One goroutine at a time writes the history, and one the snapshots: each writer waits for its turn.
@@ -43,7 +44,7 @@ func TestWritersTakeTurns(t *testing.T) {
 					t.Errorf("%s does not wait for its turn", what)
 				}
 				turn.Unlock()
-				if err := Within(t, ended, "what was begun ends"); err != nil {
+				if err := patience.Within(t, ended, "what was begun ends"); err != nil {
 					t.Error(err)
 				}
 			})

@@ -11,6 +11,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/core/abcast"
 	"github.com/tenure-lease/tenure/internal/host/wal"
 	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
+	"github.com/tenure-lease/tenure/internal/lab/patience"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/fastct"
 )
@@ -103,7 +104,7 @@ func TestKilledAtTheFirstStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer n.Close()
-	if _, err := n.Broadcast(Soon(t), nil); err != nil {
+	if _, err := n.Broadcast(patience.Soon(t), nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -189,7 +190,7 @@ func TestALogWithManyClientsIsSeldomWrittenAnew(t *testing.T) {
 		calls.Go(func() {
 			client := all
 			client[15], client[14] = byte(i), byte(i>>8)
-			if _, err := n.BroadcastAs(Soon(t), client, 1, nil); err != nil {
+			if _, err := n.BroadcastAs(patience.Soon(t), client, 1, nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -204,7 +205,7 @@ func TestALogWithManyClientsIsSeldomWrittenAnew(t *testing.T) {
 		if base != clients {
 			t.Errorf("all messages up to %d are trimmed, and the log begins behind position %d, want %d", at, base, clients)
 		}
-		if _, err := n.Barrier(Soon(t)); err != nil {
+		if _, err := n.Barrier(patience.Soon(t)); err != nil {
 			t.Fatal(err)
 		}
 	}

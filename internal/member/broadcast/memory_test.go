@@ -13,6 +13,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/host/peer"
 	"github.com/tenure-lease/tenure/internal/host/wal"
 	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
+	"github.com/tenure-lease/tenure/internal/lab/patience"
 	"github.com/tenure-lease/tenure/internal/lab/sim"
 	"github.com/tenure-lease/tenure/internal/lab/stage"
 	"github.com/tenure-lease/tenure/internal/machine"
@@ -569,7 +570,7 @@ func TestRequestsOfEachLife(t *testing.T) {
 func TestForgottenNode(t *testing.T) {
 	n := minority(t)
 	n.deliver(2, [][]byte{madeUp(2, forgot{Life: n.self, Dir: 5, Lives: 3, Mark: 9})})
-	ctx, cancel := context.WithCancel(Soon(t))
+	ctx, cancel := context.WithCancel(patience.Soon(t))
 	defer cancel()
 	if _, err := n.Broadcast(ctx, nil); !errors.Is(err, ErrForgotten) || !strings.Contains(err.Error(), "add another") || !strings.Contains(err.Error(), "member 2 has noted directory 5 with 3 starts and 9 records") {
 		t.Errorf("got %v, want ErrForgotten that names the member that noticed, and says what to do", err)
@@ -579,7 +580,7 @@ func TestForgottenNode(t *testing.T) {
 			t.Errorf("Deliver: got %v, want ErrForgotten", err)
 		}
 	}
-	until(t, "nobody hears it any more", func() bool { return errors.Is(n.peers.SetPeers(nil, nil), peer.ErrClosed) })
+	patience.Until(t, "nobody hears it any more", func() bool { return errors.Is(n.peers.SetPeers(nil, nil), peer.ErrClosed) })
 }
 
 // A member that another one contradicts goes on; one that most contradict ends.

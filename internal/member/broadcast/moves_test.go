@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/core/abcast"
+	"github.com/tenure-lease/tenure/internal/lab/patience"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -103,7 +104,7 @@ func TestMoreThanWasLacked(t *testing.T) {
 	}
 	state := abcast.State{Instance: 5, Position: 10, Horizon: 3, Group: group, Clients: clientsDefault}
 	n.driver.Offer(machine.Envelope{From: 2, To: 1, Body: abcast.Transfer{Base: abcast.Base{Order: state, Position: 10}}})
-	until(t, "the member goes on", func() bool { return n.Position() > 0 })
+	patience.Until(t, "the member goes on", func() bool { return n.Position() > 0 })
 	if p := n.Position(); p != 12 {
 		t.Errorf("a member that lacked what led to 10 and has got what led to 12 is at %d, want 12", p)
 	}
@@ -124,7 +125,7 @@ func TestAsksForWhatFollowsItsHistory(t *testing.T) {
 	n.mu.Unlock()
 	n.wakeKeeper()
 	asks := func() []string { return lines(log.String(), "asks for the messages that it lacks") }
-	until(t, "it asks", func() bool { return len(asks()) > 0 })
+	patience.Until(t, "it asks", func() bool { return len(asks()) > 0 })
 	for _, part := range []string{"member=2", "from=8", "to=20"} {
 		if line := asks()[0]; !slices.Contains(strings.Fields(line), part) {
 			t.Errorf("a member whose history ends at 7, and that lacks what led to 20, says %q; want %s", line, part)
@@ -150,7 +151,7 @@ func TestAsksAgainBehindAStreamThatFailed(t *testing.T) {
 	if err := n.receiveTransfer(2, stream(1, 0, 0), strings.NewReader("\x05junk")); err == nil {
 		t.Fatal("junk was taken in")
 	}
-	until(t, "it asks", func() bool { return len(lines(log.String(), "asks for the messages that it lacks")) > 0 })
+	patience.Until(t, "it asks", func() bool { return len(lines(log.String(), "asks for the messages that it lacks")) > 0 })
 }
 
 // Trimmed messages go file by file; no later message, and none that is held for another member, goes

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/core/abcast"
 	"github.com/tenure-lease/tenure/internal/host/peer"
+	"github.com/tenure-lease/tenure/internal/lab/patience"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -67,7 +68,7 @@ func TestMembersSpeakTLS(t *testing.T) {
 		dialed <- err
 	}()
 	n := minorityOf(t, map[machine.NodeID]string{2: ln.Addr().String()}, slog.New(slog.DiscardHandler), func(c *Config) { c.TLS = secure })
-	if err := Within(t, dialed, "the member connects"); err != nil {
+	if err := patience.Within(t, dialed, "the member connects"); err != nil {
 		t.Errorf("a member with TLS connects to another without it: %v", err)
 	}
 	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 20 * time.Second}, "tcp", n.cfg.Members[1], secure)
@@ -94,7 +95,7 @@ func TestDialOfTheConfiguration(t *testing.T) {
 		if addr != "127.0.0.1:2" {
 			t.Errorf("a member connects to %s, and the other one is at 127.0.0.1:2", addr)
 		}
-	case <-Soon(t).Done():
+	case <-patience.Soon(t).Done():
 		t.Error("a member does not connect by Config.Dial")
 	}
 }
@@ -143,8 +144,8 @@ func TestConnectionsWithNewMembers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer three.Close()
-	until(t, "members 1 and 3 are connected", func() bool { return n.peers.Stats(3).Connected && three.Stats(1).Connected })
-	ended, cancel := context.WithCancel(Soon(t))
+	patience.Until(t, "members 1 and 3 are connected", func() bool { return n.peers.Stats(3).Connected && three.Stats(1).Connected })
+	ended, cancel := context.WithCancel(patience.Soon(t))
 	cancel()
 	speaks := func(when string, want ...machine.NodeID) {
 		t.Helper()
@@ -180,7 +181,7 @@ func TestConnectionsWithNewMembers(t *testing.T) {
 		if !errors.Is(err, peer.ErrRemoved) {
 			t.Errorf("a member that was removed is told %v, want %v", err, peer.ErrRemoved)
 		}
-	case <-Soon(t).Done():
+	case <-patience.Soon(t).Done():
 		t.Error("a member that was removed is not told so")
 	}
 }

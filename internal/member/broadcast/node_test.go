@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tenure-lease/tenure/internal/core/abcast"
+	"github.com/tenure-lease/tenure/internal/lab/patience"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/member/broadcast"
 )
@@ -54,7 +55,7 @@ func newGroupOf(t *testing.T, n int, change func(*broadcast.Config)) *group {
 	}
 	t.Cleanup(func() {
 		for _, node := range g.nodes {
-			if err := broadcast.Returns(t, "Close", node.Close); err != nil {
+			if err := patience.Returns(t, "Close", node.Close); err != nil {
 				t.Error(err)
 			}
 		}
@@ -97,13 +98,13 @@ func (g *group) start(id machine.NodeID, ln net.Listener) {
 
 func (g *group) stop(id machine.NodeID) {
 	g.t.Helper()
-	if err := broadcast.Returns(g.t, "Close", g.nodes[id].Close); err != nil {
+	if err := patience.Returns(g.t, "Close", g.nodes[id].Close); err != nil {
 		g.t.Error(err)
 	}
 	delete(g.nodes, id)
 }
 
-func soon(t testing.TB) context.Context { return broadcast.Soon(t) }
+func soon(t testing.TB) context.Context { return patience.Soon(t) }
 
 // delivered returns the payloads of n messages from a position on.
 func (g *group) delivered(id machine.NodeID, from broadcast.Position, n int) (payloads []string) {
@@ -436,7 +437,7 @@ func TestErrors(t *testing.T) {
 		})
 	}
 	for range 8 { // 16 MiB hold 31 of them beside the one that waits
-		if err := broadcast.Within(t, results, "a call returns"); errors.Is(err, broadcast.ErrBusy) {
+		if err := patience.Within(t, results, "a call returns"); errors.Is(err, broadcast.ErrBusy) {
 			busy++
 		}
 	}
@@ -446,7 +447,7 @@ func TestErrors(t *testing.T) {
 	g.stop(1)
 	waiting.Wait()
 	for range 32 {
-		if err := broadcast.Within(t, results, "a call returns"); !errors.Is(err, broadcast.ErrUnknown) && !errors.Is(err, broadcast.ErrBusy) && !errors.Is(err, broadcast.ErrClosed) {
+		if err := patience.Within(t, results, "a call returns"); !errors.Is(err, broadcast.ErrUnknown) && !errors.Is(err, broadcast.ErrBusy) && !errors.Is(err, broadcast.ErrClosed) {
 			t.Errorf("what was under way at the end: got %v, want ErrUnknown", err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/core/abcast"
+	"github.com/tenure-lease/tenure/internal/lab/patience"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -30,7 +31,7 @@ func TestPositionOfWhatCameInAState(t *testing.T) {
 	}
 	defer n.Close()
 	n.acquaint(t, 2, 3)
-	ctx, cancel := context.WithCancel(Soon(t))
+	ctx, cancel := context.WithCancel(patience.Soon(t))
 	defer cancel()
 	type result struct {
 		position Position
@@ -60,7 +61,7 @@ func TestPositionOfWhatCameInAState(t *testing.T) {
 		}
 		state := uint64(50 * (i + 1))
 		n.handle([]abcast.Outcome{abcast.Installed{Position: state}, abcast.Repeated{Client: k.client, Seq: k.seq}})
-		got := Within(t, done, "the call returns")
+		got := patience.Within(t, done, "the call returns")
 		switch {
 		case tt.unknown && !errors.Is(got.err, ErrUnknown):
 			t.Errorf("%s: got %v, want ErrUnknown: the change may have been impossible", tt.what, got.err)

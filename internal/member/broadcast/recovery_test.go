@@ -17,6 +17,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/core/abcast"
 	"github.com/tenure-lease/tenure/internal/host/wal"
 	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
+	"github.com/tenure-lease/tenure/internal/lab/patience"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -357,7 +358,7 @@ func filled(t *testing.T, cfg Config) *Node {
 		t.Fatal(err)
 	}
 	for n.Position() < 10 {
-		if _, err := n.Barrier(Soon(t)); err != nil && !errors.Is(err, ErrBusy) { // the disk may be slow
+		if _, err := n.Barrier(patience.Soon(t)); err != nil && !errors.Is(err, ErrBusy) { // the disk may be slow
 			t.Fatal(err)
 		}
 	}
@@ -468,7 +469,7 @@ func TestStreamsThatCannotBe(t *testing.T) {
 		t.Error("two streams were taken in at a time")
 	}
 	pipe.Close()
-	if err := Within(t, first, "the first call returns"); err != nil {
+	if err := patience.Within(t, first, "the first call returns"); err != nil {
 		t.Error(err)
 	}
 	if err := n.receiveTransfer(2, header(12, 0, 0), bytes.NewReader(sent(12, 15))); err != nil {

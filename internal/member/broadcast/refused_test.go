@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/core/abcast"
 	"github.com/tenure-lease/tenure/internal/host/clock"
+	"github.com/tenure-lease/tenure/internal/lab/patience"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/protocol/asynclease"
 	"github.com/tenure-lease/tenure/internal/protocol/fastct"
@@ -148,7 +149,7 @@ func TestRefusals(t *testing.T) {
 		n.waiting[key{client, 1}] = []*waiter{w}
 		n.mu.Unlock()
 		n.handle([]abcast.Outcome{abcast.Refused{Client: client, Seq: 1, Err: tt.by}})
-		if got := Within(t, w.outcome, "the call is answered"); !errors.Is(got.err, tt.want) {
+		if got := patience.Within(t, w.outcome, "the call is answered"); !errors.Is(got.err, tt.want) {
 			t.Errorf("what the order refuses because of %q: got %v, want %v", tt.by, got.err, tt.want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/core/abcast"
+	"github.com/tenure-lease/tenure/internal/lab/patience"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -32,7 +33,7 @@ func TestMessagesWaitForRoom(t *testing.T) {
 	n.bytes = 0
 	n.room.Broadcast()
 	n.mu.Unlock()
-	Within(t, taken, "the message is taken in")
+	patience.Within(t, taken, "the message is taken in")
 }
 
 // The keeper looks as soon as memory has too much, and again as long as it has: it does not wait for its next round.
@@ -46,7 +47,7 @@ func TestTheKeeperIsToldOfTooMuch(t *testing.T) {
 	for p := range uint64(6) {
 		n.handle([]abcast.Outcome{abcast.Delivered{Message: abcast.Message{Client: machine.ID{1}, Seq: p + 1, Payload: m.Payload}, Position: p + 1}})
 	}
-	until(t, "what is too much when it is delivered goes to disk", moved(n, 0))
+	patience.Until(t, "what is too much when it is delivered goes to disk", moved(n, 0))
 
 	n = quiet(t, few)
 	n.mu.Lock()
@@ -59,7 +60,7 @@ func TestTheKeeperIsToldOfTooMuch(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.forget(1)
-	until(t, "what is still too much when some was forgotten goes to disk", moved(n, 1))
+	patience.Until(t, "what is still too much when some was forgotten goes to disk", moved(n, 1))
 }
 
 // A message that could not be queued was not sent.
@@ -136,11 +137,11 @@ func TestWhatIsForgottenMakesRoom(t *testing.T) {
 		close(went)
 	}()
 	n.mu.Unlock()
-	Within(t, waits, "it waits")
+	patience.Within(t, waits, "it waits")
 	n.forget(first)
 	select {
 	case <-went:
-	case <-Soon(t).Done():
+	case <-patience.Soon(t).Done():
 		t.Error("all is forgotten, and what waited for room waits on")
 		n.room.Broadcast()
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tenure-lease/tenure/internal/core/abcast"
+	"github.com/tenure-lease/tenure/internal/lab/patience"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -61,7 +62,7 @@ func TestOtherRules(t *testing.T) {
 				t.Cleanup(func() { n.Close() })
 			}
 			for _, log := range logs {
-				until(t, "both say why they do not talk", func() bool { return log.has("Group, Clients or Algorithm is another") })
+				patience.Until(t, "both say why they do not talk", func() bool { return log.has("Group, Clients or Algorithm is another") })
 			}
 		})
 	}

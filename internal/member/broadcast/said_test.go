@@ -13,6 +13,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/core/abcast"
 	"github.com/tenure-lease/tenure/internal/host/wal"
 	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
+	"github.com/tenure-lease/tenure/internal/lab/patience"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -86,9 +87,9 @@ func TestWaitsToBeNoted(t *testing.T) {
 // The error about an address names the member that is there, and the one that cannot be.
 func TestWhatIsSaidOfAddresses(t *testing.T) {
 	n := minorityOf(t, threeOthers, slog.New(slog.DiscardHandler))
-	_, add := n.AddMember(Soon(t), 7, "127.0.0.1:3")
-	_, replace := n.ReplaceMember(Soon(t), 4, 7, "127.0.0.1:3")
-	_, nowhere := n.AddMember(Soon(t), 7, "nowhere")
+	_, add := n.AddMember(patience.Soon(t), 7, "127.0.0.1:3")
+	_, replace := n.ReplaceMember(patience.Soon(t), 4, 7, "127.0.0.1:3")
+	_, nowhere := n.AddMember(patience.Soon(t), 7, "nowhere")
 	for _, tt := range []struct {
 		err  error
 		want string
@@ -132,7 +133,7 @@ func TestTheLogNamesOtherMembers(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", tt.what, err)
 		}
-		if _, err := n.Barrier(Soon(t)); !tt.join && err != nil {
+		if _, err := n.Barrier(patience.Soon(t)); !tt.join && err != nil {
 			t.Fatal(err)
 		}
 		n.Close()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenure-lease/tenure/internal/host/wal"
 	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
+	"github.com/tenure-lease/tenure/internal/lab/patience"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -26,9 +27,9 @@ func aloneOn(t *testing.T, messages Position) (*Node, *faults) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { Returns(t, "Close", n.Close) })
+	t.Cleanup(func() { patience.Returns(t, "Close", n.Close) })
 	for n.Position() < messages {
-		if _, err := n.Barrier(Soon(t)); err != nil {
+		if _, err := n.Barrier(patience.Soon(t)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenure-lease/tenure/internal/lab/patience"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/member/broadcast"
 )
@@ -91,17 +92,17 @@ func TestCloseWaitsForASnapshot(t *testing.T) {
 			}
 		})
 	}()
-	broadcast.Within(t, begun, "the snapshot is being written")
+	patience.Within(t, begun, "the snapshot is being written")
 	go func() {
 		defer close(closed)
 		if err := node.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
-	if err := broadcast.Within(t, saved, "the snapshot has ended"); !errors.Is(err, broadcast.ErrClosed) {
+	if err := patience.Within(t, saved, "the snapshot has ended"); !errors.Is(err, broadcast.ErrClosed) {
 		t.Errorf("the snapshot: got %v, want ErrClosed", err)
 	}
-	broadcast.Within(t, closed, "Close returns")
+	patience.Within(t, closed, "Close returns")
 	snapshots, err := os.ReadDir(filepath.Join(g.dirs[1], "snap"))
 	if err != nil || len(snapshots) > 0 {
 		t.Errorf("half of a snapshot is left: %v, %v", snapshots, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/tenure-lease/tenure/internal/core/abcast"
 	"github.com/tenure-lease/tenure/internal/host/wal"
 	"github.com/tenure-lease/tenure/internal/host/wal/waltest"
+	"github.com/tenure-lease/tenure/internal/lab/patience"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -335,13 +336,13 @@ func TestRestoredBeforeTheStreamEnds(t *testing.T) {
 		w.Write(binary.AppendUvarint(nil, uint64(len(b))))
 		w.Write(b)
 	}
-	until(t, "what was lacking is reported, and the stream goes on", func() bool {
+	patience.Until(t, "what was lacking is reported, and the stream goes on", func() bool {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		return n.lacks == abcast.Lacks{}
 	})
 	w.Close()
-	if err := Within(t, ended, "what was begun ends"); err != nil {
+	if err := patience.Within(t, ended, "what was begun ends"); err != nil {
 		t.Errorf("the stream ends with %v", err)
 	}
 }

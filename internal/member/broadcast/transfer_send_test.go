@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tenure-lease/tenure/internal/host/peer"
+	"github.com/tenure-lease/tenure/internal/lab/patience"
 	"github.com/tenure-lease/tenure/internal/machine"
 	"github.com/tenure-lease/tenure/internal/wire"
 )
@@ -96,7 +97,7 @@ func newReceiver(t *testing.T, change ...func(*Config)) (n *Node, begun chan str
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { two.Close() })
-	until(t, "members 1 and 2 are connected", func() bool { return n.peers.Stats(2).Connected })
+	patience.Until(t, "members 1 and 2 are connected", func() bool { return n.peers.Stats(2).Connected })
 	return n, begun, goOn, got
 }
 
@@ -139,7 +140,7 @@ func TestTransfers(t *testing.T) {
 	begins := func(orElse string) {
 		t.Helper()
 		ended := is(func(g transfer) bool { return !g.busy })
-		until(t, "a transfer begins, or all that is asked for has ended", func() bool { return len(begun) > 0 || ended() })
+		patience.Until(t, "a transfer begins, or all that is asked for has ended", func() bool { return len(begun) > 0 || ended() })
 		select {
 		case <-begun:
 		default:
@@ -159,25 +160,25 @@ func TestTransfers(t *testing.T) {
 	if held := wants(5); held != 5 {
 		t.Errorf("when it asks for what follows 4: held from %d on, want 5", held)
 	}
-	Within(t, begun, "a transfer begins")
+	patience.Within(t, begun, "a transfer begins")
 	holds("while it takes in a snapshot of 10", 11)
-	until(t, "all is written", is(func(g transfer) bool { return !g.writing }))
+	patience.Until(t, "all is written", is(func(g transfer) bool { return !g.writing }))
 	holds("while it is to say that it has it", 11)
 	n.deliverMadeUp(t, 21, 25)
 	wants(21)
 	goOn <- struct{}{}
-	if p := Within(t, got, "the transfer is taken in"); p.from != 5 || p.at != 10 || p.size == 0 || p.body <= int(p.size) {
+	if p := patience.Within(t, got, "the transfer is taken in"); p.from != 5 || p.at != 10 || p.size == 0 || p.body <= int(p.size) {
 		t.Errorf("the receiver got %+v, want a snapshot of 10 and the messages after it", p)
 	}
 
 	begins("the messages that it asked for meanwhile are not sent")
 	wants(25) // it is on its way, as the last
 	goOn <- struct{}{}
-	if p := Within(t, got, "the transfer is taken in"); p.from != 21 || p.size != 0 || p.body == 0 {
+	if p := patience.Within(t, got, "the transfer is taken in"); p.from != 21 || p.size != 0 || p.body == 0 {
 		t.Errorf("the receiver got %+v, want the messages after 20", p)
 	}
 	goOn <- struct{}{} // for one too many
-	until(t, "the receiver has all", is(func(g transfer) bool { return !g.busy }))
+	patience.Until(t, "the receiver has all", is(func(g transfer) bool { return !g.busy }))
 	holds("when it has all", 26)
 	if !is(func(g transfer) bool { return time.Until(g.until) > (holdFactor-1)*n.cfg.timeout() })() {
 		t.Errorf("messages after a transfer are not held for %d times Timeout", holdFactor)
@@ -190,14 +191,14 @@ func TestTransfers(t *testing.T) {
 	wants(26) // later, while the messages that it needs next are still held
 	begins("the messages that it asks for later are not sent")
 	goOn <- struct{}{}
-	if p := Within(t, got, "the transfer is taken in"); p.from != 26 || p.body == 0 {
+	if p := patience.Within(t, got, "the transfer is taken in"); p.from != 26 || p.body == 0 {
 		t.Errorf("the receiver got %+v, want the messages after 25", p)
 	}
-	until(t, "the receiver has all again", is(func(g transfer) bool { return !g.busy }))
+	patience.Until(t, "the receiver has all again", is(func(g transfer) bool { return !g.busy }))
 	holds("when it has all again", 31)
 
 	wants(31) // which is not ordered yet: the receiver is as far as this member
-	until(t, "nothing is sent", is(func(g transfer) bool { return !g.busy }))
+	patience.Until(t, "nothing is sent", is(func(g transfer) bool { return !g.busy }))
 	holds("when it asked for what is not ordered yet", 31)
 	if k := len(begun); k > 0 {
 		t.Errorf("%d transfers have nothing in them", k)
@@ -205,7 +206,7 @@ func TestTransfers(t *testing.T) {
 	wants(30) // the last one alone
 	begins("the last message is not sent")
 	goOn <- struct{}{}
-	if p := Within(t, got, "the transfer is taken in"); p.from != 30 || p.body == 0 {
+	if p := patience.Within(t, got, "the transfer is taken in"); p.from != 30 || p.body == 0 {
 		t.Errorf("the receiver got %+v, want message 30", p)
 	}
 }
@@ -260,7 +261,7 @@ func TestWriteTransfer(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		sent, err := n.writeTransfer(Soon(t), bufio.NewWriterSize(tt.to, 1), tt.file, tt.from)
+		sent, err := n.writeTransfer(patience.Soon(t), bufio.NewWriterSize(tt.to, 1), tt.file, tt.from)
 		if !errors.Is(err, tt.err) || sent != tt.sent {
 			t.Errorf("%s, from %d on: %d is the last that was sent, %v; want %d, %v", tt.what, tt.from, sent, err, tt.sent, tt.err)
 		}
@@ -290,7 +291,7 @@ func TestTransfersThatCannotBe(t *testing.T) {
 		t.Errorf("position 0 is none: held from %d on", n.heldFrom())
 	}
 	g := gives(5)
-	until(t, "the transfer has failed", func() bool {
+	patience.Until(t, "the transfer has failed", func() bool {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		return !g.busy
@@ -305,7 +306,7 @@ func TestTransfersThatCannotBe(t *testing.T) {
 	n.answerWant(2, want{6})
 	g = n.transfers[2]
 	n.mu.Unlock()
-	until(t, "both transfers have failed", func() bool {
+	patience.Until(t, "both transfers have failed", func() bool {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		return !g.busy
@@ -330,7 +331,7 @@ func TestTrimKeepsWhatIsHeld(t *testing.T) {
 	}
 	defer n.Close()
 	for range 6 {
-		if _, err := n.Barrier(Soon(t)); err != nil {
+		if _, err := n.Barrier(patience.Soon(t)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -344,7 +345,7 @@ func TestTrimKeepsWhatIsHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := Position(3)
-	for m, err := range n.Deliver(Soon(t), next) {
+	for m, err := range n.Deliver(patience.Soon(t), next) {
 		if err != nil || m.Position != next {
 			t.Fatalf("what is held from 3 on: at %d got %d, %v", next, m.Position, err)
 		}
@@ -363,9 +364,9 @@ func TestTransfersThatNobodyAnswers(t *testing.T) {
 	n.mu.Lock()
 	n.answerWant(2, want{1})
 	n.mu.Unlock()
-	Within(t, begun, "a transfer begins")
+	patience.Within(t, begun, "a transfer begins")
 	defer func() { goOn <- struct{}{} }()
-	until(t, "member 2 is no longer waited for", func() bool {
+	patience.Until(t, "member 2 is no longer waited for", func() bool {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		return !n.transfers[2].busy
@@ -387,10 +388,10 @@ func TestTransfersEndWithTheMember(t *testing.T) {
 	n.mu.Lock()
 	n.answerWant(2, want{1})
 	n.mu.Unlock()
-	Within(t, begun, "a transfer begins")
+	patience.Within(t, begun, "a transfer begins")
 	defer func() { goOn <- struct{}{} }()
 	n.fail(ErrRemoved)
-	until(t, "a member that has ended waits for no answer to its transfer", func() bool {
+	patience.Until(t, "a member that has ended waits for no answer to its transfer", func() bool {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		return !n.transfers[2].busy
@@ -415,7 +416,7 @@ func TestATransferIsWrittenForAsLongAsItTakes(t *testing.T) {
 	n.mu.Unlock()
 	select {
 	case <-begun:
-	case <-Soon(t).Done():
+	case <-patience.Soon(t).Done():
 		t.Fatal("a transfer that is taken slowly is given up before it begins")
 	}
 	time.Sleep(3 * holdFactor * n.cfg.timeout())
@@ -425,7 +426,7 @@ func TestATransferIsWrittenForAsLongAsItTakes(t *testing.T) {
 	}
 	n.mu.Unlock()
 	goOn <- struct{}{}
-	if p := Within(t, got, "the transfer is taken in"); p.err != nil || p.body < messages*MessageBytesMax {
+	if p := patience.Within(t, got, "the transfer is taken in"); p.err != nil || p.body < messages*MessageBytesMax {
 		t.Errorf("a transfer that is taken slowly ends after %d bytes, %v; want %d messages of %d", p.body, p.err, messages, MessageBytesMax)
 	}
 }
@@ -439,12 +440,12 @@ func TestATransferThatBreaksOff(t *testing.T) {
 	n.ram = 9 // as if the history had lost its end
 	n.answerWant(2, want{1})
 	n.mu.Unlock()
-	Within(t, begun, "a transfer begins")
+	patience.Within(t, begun, "a transfer begins")
 	goOn <- struct{}{}
-	if p := Within(t, got, "the transfer is taken in"); p.err == nil {
+	if p := patience.Within(t, got, "the transfer is taken in"); p.err == nil {
 		t.Errorf("a transfer of 5 messages, where 9 should be, ends after %d bytes without an error", p.body)
 	}
-	until(t, "the transfer has failed", func() bool {
+	patience.Until(t, "the transfer has failed", func() bool {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		return !n.transfers[2].busy
@@ -462,11 +463,11 @@ func TestATransferThatWasNotKept(t *testing.T) {
 		n.answerWant(2, want{from})
 	}
 	gives(refusedFrom)
-	Within(t, begun, "a transfer begins")
+	patience.Within(t, begun, "a transfer begins")
 	gives(refusedFrom + 1)
 	goOn <- struct{}{}
 	goOn <- struct{}{}
-	if p := Within(t, got, "the transfer is taken in"); p.from != refusedFrom {
+	if p := patience.Within(t, got, "the transfer is taken in"); p.from != refusedFrom {
 		t.Errorf("a transfer begins at %d, want %d", p.from, refusedFrom)
 	}
 	select {
@@ -474,7 +475,7 @@ func TestATransferThatWasNotKept(t *testing.T) {
 		if p.from != refusedFrom+1 || p.body == 0 {
 			t.Errorf("the next transfer begins at %d with %d bytes, want it to begin at %d", p.from, p.body, refusedFrom+1)
 		}
-	case <-Soon(t).Done():
+	case <-patience.Soon(t).Done():
 		t.Error("messages that it did not keep, and asks for again, are not sent")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tenure-lease/tenure/internal/core/abcast"
+	"github.com/tenure-lease/tenure/internal/lab/patience"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -36,7 +37,7 @@ func minorityOf(t *testing.T, others map[machine.NodeID]string, logger *slog.Log
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { Returns(t, "Close", n.Close) })
+	t.Cleanup(func() { patience.Returns(t, "Close", n.Close) })
 	n.acquaint(t, slices.Sorted(maps.Keys(others))...)
 	return n
 }
@@ -55,21 +56,21 @@ func (n *Node) waiters() (count int) {
 // ErrUnknown. The message is not broadcast again, because it may have been ordered.
 func TestForgottenInAState(t *testing.T) {
 	n := minority(t)
-	ctx, cancel := context.WithCancel(Soon(t))
+	ctx, cancel := context.WithCancel(patience.Soon(t))
 	defer cancel()
 	failed := make(chan error, 1)
 	go func() {
 		_, err := n.Broadcast(ctx, []byte("x"))
 		failed <- err
 	}()
-	until(t, "it is under way", func() bool { return n.waiters() == 1 })
+	patience.Until(t, "it is under way", func() bool { return n.waiters() == 1 })
 	n.mu.Lock()
 	group := n.group
 	n.mu.Unlock()
 	state := abcast.State{Instance: 5, Position: 4, Horizon: 3, Group: group, Clients: clientsDefault}
 	n.driver.Offer(machine.Envelope{From: 2, To: 1, Body: abcast.Transfer{Base: abcast.Base{Order: state, Position: 4}}})
 	n.driver.Step(abcast.Restored{Position: 4})
-	if err := Within(t, failed, "the call returns"); !errors.Is(err, ErrUnknown) || ctx.Err() != nil {
+	if err := patience.Within(t, failed, "the call returns"); !errors.Is(err, ErrUnknown) || ctx.Err() != nil {
 		t.Errorf("got %v, want ErrUnknown, and not because of the context", err)
 	}
 	if p := n.Position(); p != 4 {
@@ -93,10 +94,10 @@ func TestWhoLeavesIsForgotten(t *testing.T) {
 			_, err := n.Broadcast(ctx, []byte("y"))
 			failed <- err
 		}()
-		until(t, "both are under way", func() bool { return n.waiters() == 2 })
+		patience.Until(t, "both are under way", func() bool { return n.waiters() == 2 })
 		cancel(why)
 		for range 2 {
-			if err := Within(t, failed, "the call returns"); !errors.Is(err, ErrUnknown) || !errors.Is(err, why) {
+			if err := patience.Within(t, failed, "the call returns"); !errors.Is(err, ErrUnknown) || !errors.Is(err, why) {
 				t.Errorf("got %v, want ErrUnknown because %q", err, why)
 			}
 		}
@@ -128,7 +129,7 @@ func TestContextThatHasEnded(t *testing.T) {
 func TestWhoWaitsIsToldWhy(t *testing.T) {
 	n := minority(t)
 	n.fail(ErrRemoved)
-	_, err := n.wait(Soon(t), &waiter{outcome: make(chan outcome, 1)})
+	_, err := n.wait(patience.Soon(t), &waiter{outcome: make(chan outcome, 1)})
 	if !errors.Is(err, ErrUnknown) || !errors.Is(err, ErrRemoved) {
 		t.Errorf("a call that waits when the node ends: %v, want %v and %v", err, ErrUnknown, ErrRemoved)
 	}
@@ -139,7 +140,7 @@ func TestWhoWaitsIsToldWhy(t *testing.T) {
 func TestANodeIsOneClient(t *testing.T) {
 	n, _ := aloneOn(t, 5)
 	var client machine.ID
-	for m, err := range n.Deliver(Soon(t), 1) {
+	for m, err := range n.Deliver(patience.Soon(t), 1) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +161,7 @@ func TestNothingIsSentForWhoHasLeft(t *testing.T) {
 	n := minority(t)
 	goOn := make(chan struct{})
 	n.driver.Look(func() (abcast.Input, bool) { <-goOn; return nil, false }) // as if much were to be done first
-	ctx, cancel := context.WithCancel(Soon(t))
+	ctx, cancel := context.WithCancel(patience.Soon(t))
 	defer cancel()
 	awaited := awaitedContext{ctx, make(chan struct{}, 9)}
 	failed := make(chan error, 1)
@@ -169,10 +170,10 @@ func TestNothingIsSentForWhoHasLeft(t *testing.T) {
 		failed <- err
 	}()
 	for range 2 { // until the member takes part, and then for the outcome
-		Within(t, awaited.done, "the call waits")
+		patience.Within(t, awaited.done, "the call waits")
 	}
 	cancel()
-	if err := Within(t, failed, "the call returns"); !errors.Is(err, context.Canceled) {
+	if err := patience.Within(t, failed, "the call returns"); !errors.Is(err, context.Canceled) {
 		t.Errorf("given up: got %v, want that the context has ended", err)
 	}
 	close(goOn)

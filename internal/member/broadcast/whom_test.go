@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tenure-lease/tenure/internal/core/abcast"
+	"github.com/tenure-lease/tenure/internal/lab/patience"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -72,7 +73,7 @@ func TestWhoMayBeAtAnAddress(t *testing.T) {
 		if err := n.checkAddress(tt.id, tt.addr, tt.old); tt.ok != (err == nil) || !tt.ok && !errors.Is(err, ErrChange) {
 			t.Errorf("member %d at %q, in place of %d: got %v, want that it can be: %v", tt.id, tt.addr, tt.old, err, tt.ok)
 		}
-		ended, cancel := context.WithCancel(Soon(t))
+		ended, cancel := context.WithCancel(patience.Soon(t))
 		cancel() // an unnecessary message is not sent
 		var err error
 		if tt.old == 0 {
@@ -164,7 +165,7 @@ func TestAMemberThatRemovesItselfWaits(t *testing.T) {
 	why := errors.New("it takes too long")
 	for _, ends := range []bool{false, true} {
 		n := minority(t)
-		ctx, cancel := context.WithCancelCause(Soon(t))
+		ctx, cancel := context.WithCancelCause(patience.Soon(t))
 		type result struct {
 			position Position
 			err      error
@@ -174,7 +175,7 @@ func TestAMemberThatRemovesItselfWaits(t *testing.T) {
 			position, err := n.RemoveMember(ctx, 1)
 			done <- result{position, err}
 		}()
-		until(t, "the change is under way", func() bool { return n.waiters() == 1 })
+		patience.Until(t, "the change is under way", func() bool { return n.waiters() == 1 })
 		n.mu.Lock()
 		for k := range n.waiting {
 			n.answer(k, outcome{position: 7})
@@ -187,7 +188,7 @@ func TestAMemberThatRemovesItselfWaits(t *testing.T) {
 			want = why
 			cancel(why)
 		}
-		if got := Within(t, done, "the call returns"); got.position != 7 || !errors.Is(got.err, want) || errors.Is(got.err, ErrUnknown) {
+		if got := patience.Within(t, done, "the call returns"); got.position != 7 || !errors.Is(got.err, want) || errors.Is(got.err, ErrUnknown) {
 			t.Errorf("the change is at 7, and the member has ended %v: got position %d, %v; want 7, %v, and no doubt", ends, got.position, got.err, want)
 		}
 		cancel(nil)
@@ -198,7 +199,7 @@ func TestAMemberThatRemovesItselfWaits(t *testing.T) {
 func TestARemovalThatFails(t *testing.T) {
 	n := minority(t)
 	n.fail(ErrClosed)
-	if _, err := n.RemoveMember(Soon(t), 1); !errors.Is(err, ErrClosed) {
+	if _, err := n.RemoveMember(patience.Soon(t), 1); !errors.Is(err, ErrClosed) {
 		t.Errorf("a member that is closed removes itself: got %v, want %v", err, ErrClosed)
 	}
 }

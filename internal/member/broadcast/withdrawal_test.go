@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/tenure-lease/tenure/internal/lab/patience"
 	"github.com/tenure-lease/tenure/internal/machine"
 )
 
@@ -25,13 +26,13 @@ func TestWhoLeavesTakesNobodyAlong(t *testing.T) {
 		}()
 		return done
 	}
-	stays := call(Soon(t))
-	until(t, "one call waits", func() bool { return n.waiters() == 1 })
-	ctx, cancel := context.WithCancel(Soon(t))
+	stays := call(patience.Soon(t))
+	patience.Until(t, "one call waits", func() bool { return n.waiters() == 1 })
+	ctx, cancel := context.WithCancel(patience.Soon(t))
 	leaves := call(ctx)
-	until(t, "two calls wait", func() bool { return n.waiters() == 2 })
+	patience.Until(t, "two calls wait", func() bool { return n.waiters() == 2 })
 	cancel()
-	if got := Within(t, leaves, "the caller that leaves returns"); !errors.Is(got.err, ErrUnknown) {
+	if got := patience.Within(t, leaves, "the caller that leaves returns"); !errors.Is(got.err, ErrUnknown) {
 		t.Errorf("the call that was given up: got %v, want ErrUnknown", got.err)
 	}
 	n.mu.Lock()
@@ -42,7 +43,7 @@ func TestWhoLeavesTakesNobodyAlong(t *testing.T) {
 		if got.position != 7 || got.err != nil {
 			t.Errorf("the call that waits on: got position %d, %v; want 7", got.position, got.err)
 		}
-	case <-Soon(t).Done():
+	case <-patience.Soon(t).Done():
 		t.Error("another call was given up, and the one that waits on is not answered")
 	}
 }
@@ -63,7 +64,7 @@ func TestOnlyMembersBroadcast(t *testing.T) {
 		n.mu.Lock()
 		tt.change()
 		n.mu.Unlock()
-		ctx, cancel := context.WithCancel(Soon(t))
+		ctx, cancel := context.WithCancel(patience.Soon(t))
 		if _, err := n.Broadcast(ctx, []byte("x")); !errors.Is(err, tt.want) || errors.Is(err, ErrUnknown) {
 			t.Errorf("%s: got %v, want %v", tt.what, err, tt.want)
 		}
@@ -90,7 +91,7 @@ func (c awaitedContext) Done() <-chan struct{} {
 func TestNothingIsSentBeforeItCounts(t *testing.T) {
 	n := minority(t)
 	n.counts = make(chan struct{}) // as that of a directory that too few have noted
-	ctx, cancel := context.WithCancel(Soon(t))
+	ctx, cancel := context.WithCancel(patience.Soon(t))
 	defer cancel()
 	awaited := awaitedContext{ctx, make(chan struct{}, 9)}
 	failed := make(chan error, 1)
@@ -98,9 +99,9 @@ func TestNothingIsSentBeforeItCounts(t *testing.T) {
 		_, err := n.Broadcast(awaited, []byte("x"))
 		failed <- err
 	}()
-	Within(t, awaited.done, "the call waits")
+	patience.Within(t, awaited.done, "the call waits")
 	cancel()
-	if err := Within(t, failed, "the call returns"); !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnknown) {
+	if err := patience.Within(t, failed, "the call returns"); !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnknown) {
 		t.Errorf("given up before the member takes part: got %v, want that the context has ended, and no doubt", err)
 	}
 }
@@ -108,18 +109,18 @@ func TestNothingIsSentBeforeItCounts(t *testing.T) {
 // Joined waits until the process is a member, or ends, or the caller gives up.
 func TestJoinedEnds(t *testing.T) {
 	n := minority(t)
-	if err := n.Joined(Soon(t)); err != nil {
+	if err := n.Joined(patience.Soon(t)); err != nil {
 		t.Errorf("a founder: got %v", err)
 	}
 	n.joined = make(chan struct{}) // as that of one that joins
 	why := errors.New("the operator has left")
-	ctx, cancel := context.WithCancelCause(Soon(t))
+	ctx, cancel := context.WithCancelCause(patience.Soon(t))
 	cancel(why)
 	if err := n.Joined(ctx); !errors.Is(err, why) {
 		t.Errorf("a context that has ended: got %v, want why it has", err)
 	}
 	n.fail(ErrRemoved)
-	if err := n.Joined(Soon(t)); !errors.Is(err, ErrRemoved) {
+	if err := n.Joined(patience.Soon(t)); !errors.Is(err, ErrRemoved) {
 		t.Errorf("a node that has ended: got %v, want why", err)
 	}
 }
@@ -127,7 +128,7 @@ func TestJoinedEnds(t *testing.T) {
 // Where a member listens is checked before anything is sent, by whichever call.
 func TestAddressesThatCannotBe(t *testing.T) {
 	calls := func(n *Node, addr string) map[string]error {
-		ctx, cancel := context.WithCancel(Soon(t))
+		ctx, cancel := context.WithCancel(patience.Soon(t))
 		defer cancel()
 		_, add := n.AddMember(ctx, 3, addr)
 		_, replace := n.ReplaceMember(ctx, 2, 3, addr)
