@@ -2,7 +2,6 @@ package load
 
 import (
 	"context"
-	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -12,8 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/tenure-lease/tenure/internal/member/node"
-	"github.com/tenure-lease/tenure/internal/member/server"
+	"github.com/tenure-lease/tenure/internal/lab/members"
 )
 
 func listen(t *testing.T) net.Listener {
@@ -25,48 +23,13 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-// startCluster starts members of some names in this process, and returns their addresses.
-func startCluster(t *testing.T, names ...string) (endpoints []string) {
-	t.Helper()
-	peers, peerListeners := map[string]string{}, map[string]net.Listener{}
-	for _, name := range names {
-		peerListeners[name] = listen(t)
-		peers[name] = "http://" + peerListeners[name].Addr().String()
-	}
-	var started []*server.Server
-	for _, name := range names {
-		clients := listen(t)
-		endpoints = append(endpoints, clients.Addr().String())
-		s, err := server.Start(server.Config{
-			Node: node.Config{
-				Name: name, DataDir: t.TempDir(), Peers: peers, PeerListener: peerListeners[name],
-				ClientURLs: []string{"http://" + clients.Addr().String()}, Logger: slog.New(slog.DiscardHandler),
-			},
-			Clients: []net.Listener{clients},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(s.Stop)
-		started = append(started, s)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	for _, s := range started {
-		if err := s.Node.Ready(ctx); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return endpoints
-}
-
 func dialPlain(_ context.Context, endpoint string) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop(), DialTimeout: time.Second})
 }
 
 // One address is enough to find all members and the leader, and each member is found once.
 func TestDialFindsAllMembers(t *testing.T) {
-	endpoints := startCluster(t, "a", "b", "c")
+	_, endpoints := members.Start(t, "a", "b", "c")
 	for _, given := range [][]string{endpoints[:1], endpoints[2:], {endpoints[1], "http://" + endpoints[1]}, endpoints} {
 		c, err := Dial(t.Context(), given, dialPlain, nil)
 		if err != nil || c.Size() != 3 {
@@ -128,7 +91,8 @@ func TestFirstOf(t *testing.T) {
 // Each case measures something on a cluster, and leaves neither keys nor leases there.
 func TestCasesOnACluster(t *testing.T) {
 	for _, names := range [][]string{{"a", "b", "c"}, {"alone"}} {
-		c, err := Dial(t.Context(), startCluster(t, names...), dialPlain, nil)
+		_, endpoints := members.Start(t, names...)
+		c, err := Dial(t.Context(), endpoints, dialPlain, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 // Work calls op from some workers, each as soon as its last call ended, for the warm-up and then for the
-// time that is measured. An error ends it.
+// time that is measured, in which each makes one call at least, however slow. An error ends it.
 func (l *Load) Work(ctx context.Context, workers int, op func(ctx context.Context, worker int) error) (Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -22,7 +22,7 @@ func (l *Load) Work(ctx context.Context, workers int, op func(ctx context.Contex
 		wg.Go(func() {
 			for {
 				start := time.Now()
-				if start.After(end) || ctx.Err() != nil {
+				if start.After(end) && len(latencies[w]) > 0 || ctx.Err() != nil {
 					return
 				}
 				if err := op(ctx, w); err != nil {

@@ -55,6 +55,17 @@ func TestWorkMeasuresAfterTheWarmUp(t *testing.T) {
 	})
 }
 
+// Operations that take longer than the measurement are measured, too: one of each worker.
+func TestWorkMeasuresSlowOperations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &Load{Target: &still{members: 1, began: time.Now()}, Time: 10 * time.Millisecond}
+		r, err := l.Work(t.Context(), 3, func(context.Context, int) error { time.Sleep(time.Second); return nil })
+		if err != nil || r.P50 != time.Second || r.P99 != time.Second || r.Rate <= 0 {
+			t.Errorf("it returns %+v, %v; want one operation of a second by each worker", r, err)
+		}
+	})
+}
+
 // An error of an operation ends the measurement at once, in the warm-up too, and is returned.
 func TestWorkEndsByAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,64 +1,18 @@
 package etcd_test
 
 import (
-	"context"
-	"log/slog"
-	"net"
 	"testing"
 	"time"
 
 	"github.com/tenure-lease/tenure"
 	"github.com/tenure-lease/tenure/internal/holder/etcd"
-	"github.com/tenure-lease/tenure/internal/member/node"
-	"github.com/tenure-lease/tenure/internal/member/server"
+	"github.com/tenure-lease/tenure/internal/lab/members"
 )
-
-// startCluster starts three members in this process.
-func startCluster(t *testing.T) (members map[string]*server.Server, endpoints []string) {
-	names := []string{"a", "b", "c"}
-	peers, peerListeners := map[string]string{}, map[string]net.Listener{}
-	listen := func() net.Listener {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
-	}
-	for _, name := range names {
-		peerListeners[name] = listen()
-		peers[name] = "http://" + peerListeners[name].Addr().String()
-	}
-	members = map[string]*server.Server{}
-	for _, name := range names {
-		clients := listen()
-		endpoints = append(endpoints, clients.Addr().String())
-		s, err := server.Start(server.Config{
-			Node: node.Config{
-				Name: name, DataDir: t.TempDir(), Peers: peers, PeerListener: peerListeners[name],
-				ClientURLs: []string{"http://" + clients.Addr().String()}, Logger: slog.New(slog.DiscardHandler),
-			},
-			Clients: []net.Listener{clients},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		members[name] = s
-		t.Cleanup(s.Stop)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	for name, s := range members {
-		if err := s.Node.Ready(ctx); err != nil {
-			t.Fatalf("member %s: %v", name, err)
-		}
-	}
-	return members, endpoints
-}
 
 // TestLeaderDies: a holder keeps its lease, and a waiter its place, when the leader is
 // gone; and the cluster goes on with the next.
 func TestLeaderDies(t *testing.T) {
-	members, endpoints := startCluster(t)
+	members, endpoints := members.Start(t, "a", "b", "c")
 	var leasers []*etcd.Leaser
 	for range 2 {
 		l, err := etcd.Open(t.Context(), etcd.Config{Endpoints: endpoints})
