@@ -30,7 +30,7 @@ func TestJudge(t *testing.T) {
 
 // A guard measures a member beside an echo, and fails by its file.
 func TestGuard(t *testing.T) {
-	for text, want := range map[string]error{`{"get-leader": 1000, "put": 1000}`: nil, `{"get-leader": 0.001}`: errSlower} {
+	for text, want := range map[string]error{`{"get-leader": 1e9, "put": 1e9}`: nil, `{"get-leader": -1}`: errSlower} {
 		path := filepath.Join(t.TempDir(), "echoes.json")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

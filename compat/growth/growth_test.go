@@ -16,7 +16,7 @@ import (
 // Each axis has a cost at each size and a picture, small.
 func TestEachAxis(t *testing.T) {
 	dir := t.TempDir()
-	o := options{kind: server.Tenure, top: 1000, time: 150 * time.Millisecond, dir: dir}
+	o := options{kind: server.Tenure, top: 1000, time: 400 * time.Millisecond, dir: dir}
 	if testing.Short() {
 		o.only = []string{"keys", "watchers"}
 	}
